@@ -1,0 +1,1 @@
+"""Background jobs on Valkey and Redis that are never lost."""

@@ -1,0 +1,282 @@
+"""The driver for threads: links that run calls, a pool of them, and ears for what the server says on its own.
+
+Its one rule: a link has one conversation at a time, and a call whose reply was lost is sent again as the same call.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections import deque
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+import redis
+from hiredis import pack_command
+from redis.connection import Connection
+
+from holdfast.errors import HoldfastError, Unavailable
+from holdfast.wire.call import Arg, Call
+from holdfast.wire.connect import OUTAGES, Address, outage, refusal
+from holdfast.wire.repeat import Pauses, Sender
+
+T = TypeVar("T")
+
+
+class Link:
+    """One connection, made when it is needed and again after it broke.
+
+    Example:
+        >>> link = Link.open("unix:///run/holdfast/v.sock")
+        >>> link.command("PING")
+        b'PONG'
+    """
+
+    def __init__(self, address: Address) -> None:
+        self.address = address
+        self.sender = Sender()
+        self._connection: Connection | None = None
+        self._sent: deque[Call[Any]] = deque()
+
+    @classmethod
+    def open(cls, url: str, timeout_s: float = 5.0) -> Link:
+        """A link that is connected already, or `Unavailable`."""
+        link = cls(Address(url, timeout_s))
+        link.connect()
+        return link
+
+    def connect(self) -> Connection:
+        """The connection, made now if there is none."""
+        if self._connection is None:
+            try:
+                self._connection = self.address.open()
+            except OUTAGES as error:
+                raise _failure(error, self.address) from None
+            except redis.ResponseError as error:
+                raise refusal(error) from None
+        return self._connection
+
+    def close(self) -> None:
+        """Hang up; whatever was not answered yet stays unanswered."""
+        connection, self._connection = self._connection, None
+        self._sent.clear()
+        if connection is not None:
+            connection.disconnect()
+
+    def fileno(self) -> int:
+        """The descriptor to wait on for the reply of what was sent."""
+        return int(self.connect()._sock.fileno())  # noqa: SLF001 - redis-py has no public name for it
+
+    def command(self, *args: Arg) -> Any:
+        """Run one plain command and return its reply, bytes as they came."""
+        self._write(pack_command(args))
+        return self._read()
+
+    def commands(self, *commands: Sequence[Arg]) -> list[Any]:
+        """Run several plain commands in one round trip; the first error is raised after all were read."""
+        self._write(b"".join(pack_command(tuple(c)) for c in commands))
+        return _all_or_raise([self._try_read() for _ in commands])
+
+    def run(self, call: Call[T], tail: bytes = b"") -> T:
+        """Run one call, again and again with the same number until it is answered or time is up.
+
+        *tail* is a packed command that travels behind the call, such as WAITAOF; its reply goes to `last_tail`.
+        """
+        pauses = Pauses(self.address.timeout_s)
+        while True:
+            try:
+                return self._run_once(call, tail)
+            except Unavailable:
+                self.close()
+                if not pauses.sleep():
+                    raise
+
+    last_tail: Any = None
+
+    def _run_once(self, call: Call[T], tail: bytes) -> T:
+        packed = call.packed()
+        for attempt in (1, 2):
+            self._write(packed + tail)
+            reply = self._try_read()
+            self.last_tail = self._try_read() if tail else None
+            if isinstance(reply, redis.exceptions.NoScriptError) and attempt == 1:
+                packed = call.packed_whole()
+                continue
+            break
+        if isinstance(reply, redis.ResponseError):
+            raise refusal(reply)
+        return call.decode(reply)
+
+    def run_many(self, calls: Sequence[Call[Any]]) -> list[Any]:
+        """Run several calls in one round trip; the first error is raised after all were read."""
+        pauses = Pauses(self.address.timeout_s)
+        while True:
+            try:
+                self.send(calls)
+                return _all_or_raise(self.receive())
+            except Unavailable:
+                self.close()
+                if not pauses.sleep():
+                    raise
+
+    def send(self, calls: Sequence[Call[Any]]) -> None:
+        """Send calls and return at once; `receive` has their answers in the same order."""
+        self._write(b"".join([call.packed() for call in calls]))
+        self._sent.extend(calls)
+
+    def receive(self) -> list[Any]:
+        """The decoded answers of everything sent; where a call failed, its error stands in its place."""
+        calls = list(self._sent)
+        replies = [self._try_read() for _ in calls]
+        self._sent.clear()
+        for i, reply in enumerate(replies):
+            if isinstance(reply, redis.exceptions.NoScriptError):
+                self._write(calls[i].packed_whole())
+                replies[i] = self._try_read()
+        return [
+            refusal(reply) if isinstance(reply, redis.ResponseError) else call.decode(reply)
+            for call, reply in zip(calls, replies, strict=True)
+        ]
+
+    def _write(self, data: bytes) -> None:
+        try:
+            self.connect().send_packed_command([data], check_health=False)
+        except OUTAGES as error:
+            self.close()
+            raise _failure(error, self.address) from None
+
+    def _read(self) -> Any:
+        reply = self._try_read()
+        if isinstance(reply, redis.ResponseError):
+            raise refusal(reply)
+        return reply
+
+    def _try_read(self) -> Any:
+        connection = self._connection
+        if connection is None:
+            raise Unavailable("the connection was closed before its reply")
+        try:
+            return connection.read_response(disable_decoding=True)
+        except redis.ResponseError as error:
+            return error
+        except OUTAGES as error:
+            self.close()
+            raise _failure(error, self.address) from None
+        except BaseException:
+            # A reply may still be on its way: nobody may use this conversation again (CVE-2023-28858).
+            self.close()
+            raise
+
+
+class Pool:
+    """Links for any number of threads, of any process: a forked child starts with an empty pool of its own."""
+
+    def __init__(self, address: Address) -> None:
+        self.address = address
+        self._pid = os.getpid()
+        self._free: deque[Link] = deque()
+
+    @contextmanager
+    def link(self) -> Iterator[Link]:
+        """A link for one conversation."""
+        if self._pid != os.getpid():
+            self._pid, self._free = os.getpid(), deque()
+        try:
+            link = self._free.pop()
+        except IndexError:
+            link = Link(self.address)
+        try:
+            yield link
+        finally:
+            self._free.append(link)
+
+    def run(self, call: Call[T]) -> T:
+        """Run one call on a free link."""
+        with self.link() as link:
+            return link.run(call)
+
+    def close(self) -> None:
+        """Hang up all free links."""
+        while self._free:
+            self._free.pop().close()
+
+
+class Ear:
+    """A connection that listens on channels.
+
+    Example:
+        >>> ear = Ear(Address("unix:///run/holdfast/v.sock"))
+        >>> ear.listen("news")
+        >>> ear.hear(timeout_s=0.1)   # (channel, message), or None
+    """
+
+    def __init__(self, address: Address) -> None:
+        self._link = Link(address)
+        self._heard: deque[tuple[str, str]] = deque()
+
+    def listen(self, *channels: str) -> None:
+        """Subscribe, and return when the server has confirmed it: from then on nothing is missed."""
+        self._change("SUBSCRIBE", channels)
+
+    def ignore(self, *channels: str) -> None:
+        """Unsubscribe; what was heard before stays to be read."""
+        self._change("UNSUBSCRIBE", channels)
+
+    def hear(self, timeout_s: float) -> tuple[str, str] | None:
+        """The next message, or None when the time is over."""
+        deadline = time.monotonic() + timeout_s
+        while not self._heard:
+            remaining = deadline - time.monotonic()
+            if not self._poll(max(remaining, 0)):
+                return None
+        return self._heard.popleft()
+
+    def fileno(self) -> int:
+        """The descriptor to wait on."""
+        return self._link.fileno()
+
+    def close(self) -> None:
+        """Hang up; a listener that comes back must listen anew."""
+        self._link.close()
+        self._heard.clear()
+
+    def _change(self, word: str, channels: Sequence[str]) -> None:
+        if not channels:
+            return
+        self._link._write(pack_command((word, *channels)))
+        confirmed = 0
+        while confirmed < len(channels):
+            kind, *rest = self._link._read()
+            if kind.decode().upper() == word:
+                confirmed += 1
+            elif kind == b"message":
+                self._heard.append((rest[0].decode(), rest[1].decode()))
+
+    def _poll(self, timeout_s: float) -> bool:
+        connection = self._link.connect()
+        try:
+            if not connection.can_read(timeout=timeout_s):
+                return False
+        except OUTAGES as error:
+            self._link.close()
+            raise _failure(error, self._link.address) from None
+        kind, *rest = self._link._read()
+        if kind == b"message":
+            self._heard.append((rest[0].decode(), rest[1].decode()))
+        return True
+
+
+def _failure(error: BaseException, address: Address) -> HoldfastError:
+    return outage(error, address.url)
+
+
+def _all_or_raise(replies: list[Any]) -> list[Any]:
+    for reply in replies:
+        if isinstance(reply, redis.ResponseError):
+            raise refusal(reply)
+        if isinstance(reply, HoldfastError):
+            raise reply
+    return replies
+
+
