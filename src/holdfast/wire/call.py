@@ -48,6 +48,11 @@ class Call(Generic[T]):
         self.args = args
         self.keys = keys
 
+    @property
+    def name(self) -> str:
+        """The script's name, for messages."""
+        return self.target.script.name
+
     def packed(self) -> bytes:
         """The call by the script's digest."""
         return self.target.pack("EVALSHA", self.target.script.sha, self.keys, self.args)
@@ -57,7 +62,35 @@ class Call(Generic[T]):
         return self.target.pack("EVAL", self.target.script.source, self.keys, self.args)
 
     def __repr__(self) -> str:
-        return f"<Call {self.target.script.name} {self.args!r:.80}>"
+        return f"<Call {self.name} {self.args!r:.80}>"
+
+
+class Plain(Call[T]):
+    """A single command of the server that needs no script, as a call.
+
+    Only reads and writes that are the same when they are repeated: a lost reply repeats them.
+    """
+
+    __slots__ = ("command",)
+
+    def __init__(self, command: Sequence[Arg], decode: Callable[[Any], T]) -> None:
+        self.command = command
+        self.decode = decode
+
+    @property
+    def name(self) -> str:
+        """The command's name, for messages."""
+        return str(self.command[0])
+
+    def packed(self) -> bytes:
+        """The command."""
+        packed: bytes = pack_command(tuple(self.command))
+        return packed
+
+    packed_whole = packed
+
+    def __repr__(self) -> str:
+        return f"<Plain {self.command!r:.80}>"
 
 
 def _elements(values: Sequence[Arg]) -> bytes:

@@ -5,7 +5,9 @@ redis-py re-sends what timed out, up to ten times, also a claim. We repeat calls
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import Any
 
 import redis
@@ -16,28 +18,53 @@ from redis.backoff import NoBackoff
 from redis.connection import Connection, parse_url
 from redis.retry import Retry
 
-from holdfast.errors import OptionError, QueueFull, ServerError, Unavailable
+from holdfast.errors import HoldfastError, OptionError, QueueFull, ServerError, Unavailable
 
+# Replies of a server that is on its way up, down or to another role, or has no disk: asking again is right.
+_UNABLE = ("LOADING", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN", "NOREPLICAS", "READONLY", "MISCONF", "BUSY ")
 OUTAGES = (redis.ConnectionError, redis.TimeoutError, OSError)
 
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """Where the server is and how long to wait for it."""
+    """Where the server is and how long to wait for it; `heal` is called when nobody answers there."""
 
     url: str
     timeout_s: float = 5.0
+    heal: Callable[[], None] | None = None
+
+    def within(self, timeout_s: float) -> Address:
+        """The same place with another patience."""
+        return replace(self, timeout_s=timeout_s)
 
     def open(self) -> Connection:
         """A connected connection of our own; nobody else's pool sees it."""
+        try:
+            return self._open()
+        except OUTAGES:
+            if self.heal is None:
+                raise
+        self.heal()
+        return self._open()
+
+    async def open_async(self) -> AsyncConnection:
+        """The same for an event loop."""
+        try:
+            return await self._open_async()
+        except OUTAGES:
+            if self.heal is None:
+                raise
+        await asyncio.to_thread(self.heal)
+        return await self._open_async()
+
+    def _open(self) -> Connection:
         options = _parsed(parse_url, self.url)
         kind = options.pop("connection_class", Connection)
         connection: Connection = kind(**options, **self._common(), retry=Retry(NoBackoff(), 0))
         connection.connect()
         return connection
 
-    async def open_async(self) -> AsyncConnection:
-        """The same for an event loop."""
+    async def _open_async(self) -> AsyncConnection:
         options = _parsed(parse_async_url, self.url)
         kind = options.pop("connection_class", AsyncConnection)
         connection: AsyncConnection = kind(**options, **self._common(), retry=AsyncRetry(NoBackoff(), 0))
@@ -65,14 +92,15 @@ def outage(error: BaseException, url: str) -> Unavailable:
     return Unavailable(f"no answer from {redacted(url)}: {str(error) or type(error).__name__}")
 
 
-def refusal(error: redis.ResponseError) -> ServerError | QueueFull:
-    """The server's error reply as ours; its first word is the server's code."""
+def refusal(error: redis.ResponseError) -> HoldfastError:
+    """The server's error reply as ours; its first word is the server's code, which redis-py keeps for itself."""
     text = str(error)
-    code = getattr(error, "status_code", None)
-    if code and not text.startswith(code):
-        text = f"{code} {text}"
-    if text.startswith("OOM") or "OOM" in text.split("script")[0][:20]:
+    if isinstance(error, redis.exceptions.OutOfMemoryError) or text.startswith("OOM"):
         return QueueFull(f"the server is out of memory and takes no more jobs: {text}")
+    if isinstance(error, redis.exceptions.AuthenticationError):
+        return ServerError(f"the server does not let us in: {text}")
+    if isinstance(error, redis.exceptions.ReadOnlyError) or text.startswith(_UNABLE):
+        return Unavailable(f"the server cannot do it now: {text}")
     return ServerError(text)
 
 

@@ -65,7 +65,9 @@ def check_signature(script: Script, method: Callable[..., Any]) -> None:
     """Refuse a method whose parameters are not those that the script's header declares."""
     parameters = tuple(p for p in inspect.signature(method).parameters if p != "self")
     if parameters != script.args:
-        raise TypeError(f"{script.name}.lua takes {script.args}, but {method.__qualname__} takes {parameters}")
+        raise TypeError(
+            f"{script.name}.lua takes {script.args}, but {method.__qualname__} takes {parameters}"
+        )
 
 
 def _names(text: str) -> list[str]:

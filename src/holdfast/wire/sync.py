@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import time
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
@@ -38,6 +38,7 @@ class Link:
         self.sender = Sender()
         self._connection: Connection | None = None
         self._sent: deque[Call[Any]] = deque()
+        self.last_tail: Any = None
 
     @classmethod
     def open(cls, url: str, timeout_s: float = 5.0) -> Link:
@@ -52,7 +53,7 @@ class Link:
             try:
                 self._connection = self.address.open()
             except OUTAGES as error:
-                raise _failure(error, self.address) from None
+                raise outage(error, self.address.url) from None
             except redis.ResponseError as error:
                 raise refusal(error) from None
         return self._connection
@@ -83,42 +84,37 @@ class Link:
 
         *tail* is a packed command that travels behind the call, such as WAITAOF; its reply goes to `last_tail`.
         """
+        return self._insist(lambda: self._run_once(call, tail))
+
+    def run_many(self, calls: Sequence[Call[Any]]) -> list[Any]:
+        """Run several calls in one round trip; the first error is raised after all were read."""
+        return self._insist(lambda: self._run_many_once(calls))
+
+    def _insist(self, conversation: Callable[[], T]) -> T:
         pauses = Pauses(self.address.timeout_s)
         while True:
             try:
-                return self._run_once(call, tail)
+                return conversation()
             except Unavailable:
                 self.close()
                 if not pauses.sleep():
                     raise
 
-    last_tail: Any = None
-
     def _run_once(self, call: Call[T], tail: bytes) -> T:
-        packed = call.packed()
-        for attempt in (1, 2):
-            self._write(packed + tail)
+        self._write(call.packed() + tail)
+        reply = self._try_read()
+        self.last_tail = self._try_read() if tail else None
+        if isinstance(reply, redis.exceptions.NoScriptError):
+            self._write(call.packed_whole() + tail)
             reply = self._try_read()
             self.last_tail = self._try_read() if tail else None
-            if isinstance(reply, redis.exceptions.NoScriptError) and attempt == 1:
-                packed = call.packed_whole()
-                continue
-            break
         if isinstance(reply, redis.ResponseError):
             raise refusal(reply)
         return call.decode(reply)
 
-    def run_many(self, calls: Sequence[Call[Any]]) -> list[Any]:
-        """Run several calls in one round trip; the first error is raised after all were read."""
-        pauses = Pauses(self.address.timeout_s)
-        while True:
-            try:
-                self.send(calls)
-                return _all_or_raise(self.receive())
-            except Unavailable:
-                self.close()
-                if not pauses.sleep():
-                    raise
+    def _run_many_once(self, calls: Sequence[Call[Any]]) -> list[Any]:
+        self.send(calls)
+        return _all_or_raise(self.receive())
 
     def send(self, calls: Sequence[Call[Any]]) -> None:
         """Send calls and return at once; `receive` has their answers in the same order."""
@@ -144,7 +140,7 @@ class Link:
             self.connect().send_packed_command([data], check_health=False)
         except OUTAGES as error:
             self.close()
-            raise _failure(error, self.address) from None
+            raise outage(error, self.address.url) from None
 
     def _read(self) -> Any:
         reply = self._try_read()
@@ -162,7 +158,7 @@ class Link:
             return error
         except OUTAGES as error:
             self.close()
-            raise _failure(error, self.address) from None
+            raise outage(error, self.address.url) from None
         except BaseException:
             # A reply may still be on its way: nobody may use this conversation again (CVE-2023-28858).
             self.close()
@@ -260,15 +256,11 @@ class Ear:
                 return False
         except OUTAGES as error:
             self._link.close()
-            raise _failure(error, self._link.address) from None
+            raise outage(error, self._link.address.url) from None
         kind, *rest = self._link._read()
         if kind == b"message":
             self._heard.append((rest[0].decode(), rest[1].decode()))
         return True
-
-
-def _failure(error: BaseException, address: Address) -> HoldfastError:
-    return outage(error, address.url)
 
 
 def _all_or_raise(replies: list[Any]) -> list[Any]:
@@ -278,5 +270,3 @@ def _all_or_raise(replies: list[Any]) -> list[Any]:
         if isinstance(reply, HoldfastError):
             raise reply
     return replies
-
-

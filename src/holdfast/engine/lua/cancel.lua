@@ -1,0 +1,41 @@
+#!lua flags=allow-oom
+--- cancel: these entries shall not run; what runs already is asked to stop.
+--- keys: ready, later, suspects, dead, broken, jobs, marks, errors, keyed, locks, waits, line, unique, uniques, cancels, watched, idle, meta, result(id)...
+--- args: ttl_ms int, record, ids...
+--- returns: {'cancelled', word an id...}: cancelled | asked (it runs) | gone (no such entry)
+--- moves: ready | later | suspects | line | dead | broken -> gone
+--- keeps: I1, I3, I4
+--- @include lib/leave
+--- @include lib/ring
+local answer, awake = { 'cancelled' }, 0
+
+local function take_away(id)
+  for _, place in ipairs({ ready, later, suspects, dead, broken }) do
+    if redis.call('ZREM', place, id) == 1 then
+      return true
+    end
+  end
+  local member = redis.call('HGET', waits, id)
+  if member then
+    redis.call('ZREM', line, member)
+    redis.call('HDEL', waits, id)
+  end
+  return member
+end
+
+for i = 1, #ARGV - ids do
+  local id = ARGV[ids + i]
+  local word = 'gone'
+  if take_away(id) then
+    word = 'cancelled'
+    awake = awake + forget({ id }, 'cancelled')
+    redis.call('SET', KEYS[result + i], record, 'PX', ttl_ms)
+  elseif redis.call('HEXISTS', jobs, id) == 1 then
+    word = 'asked'
+    redis.call('HSET', cancels, id, record)
+    redis.call('PUBLISH', cancels, id)
+  end
+  answer[#answer + 1] = word
+end
+ring(awake)
+return answer

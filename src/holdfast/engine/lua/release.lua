@@ -1,0 +1,23 @@
+#!lua flags=allow-oom
+--- release: give back entries that `token` holds and has not started; they keep their place and are not charged.
+--- keys: ready, suspects, marks, cancels, calls, idle, held(token)
+--- args: token, number int, fence, ids...
+--- returns: {'released', how many}; {'again'} when this call was answered before
+--- moves: held -> ready | suspects
+--- keeps: I1, I2
+--- @include lib/again
+--- @include lib/give_back
+--- @include lib/ring
+if seen_before() then
+  return { 'again' }
+end
+local count = 0
+for i = ids + 1, #ARGV do
+  local hold = redis.call('HGET', held, ARGV[i])
+  if hold and string.sub(hold, 1, #fence + 1) == fence .. ' ' then
+    give_back(ARGV[i], hold)
+    count = count + 1
+  end
+end
+ring(count)
+return { 'released', count }
