@@ -1,4 +1,4 @@
-"""Every key of the protocol. Its one rule: all of one partition lives under one hash tag, so in one slot of a cluster.
+"""Every key of the protocol. Its one rule: all of one partition has one hash tag, so one slot of a cluster.
 
 The prefix of a partition is `hf:{<namespace>/<queue>/<index>}:`; behind it stand the names below.
 """

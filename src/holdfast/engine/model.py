@@ -7,6 +7,8 @@ from typing import Literal, NamedTuple
 
 import msgspec
 
+from holdfast.errors import OptionError
+
 Verdict = Literal["done", "retry", "snooze", "dead", "cancelled", "expired", "broken"]
 
 
@@ -37,6 +39,8 @@ class Entry(NamedTuple):
 
 def packed_options(options: Options) -> bytes:
     """Options as the scripts read them: nothing for a plain entry."""
+    if "\0" in options.key:
+        raise OptionError(f"a key must not contain NUL: {options.key!r}")
     return b"" if options == PLAIN else _encode(options)
 
 

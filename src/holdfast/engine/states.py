@@ -1,43 +1,45 @@
-"""Where an entry can be and where it can go from there. Its one rule: what is not in this table does not happen.
+"""Where an entry can be, and where it can go from there. Its one rule: what is not here does not happen.
 
 A test compares it with the scripts' `moves:` lines; PROTOCOL.md shows it.
 """
 
 from __future__ import annotations
 
-#: Verb -> (from, to) pairs. '-' is outside: not put yet, or gone.
-MOVES: dict[str, frozenset[tuple[str, str]]] = {
-    "put": frozenset({("-", "ready"), ("-", "later"), ("-", "line")}),
-    "fire": frozenset({("-", "ready"), ("-", "later"), ("-", "line")}),
-    "claim": frozenset(
-        {
-            ("later", "ready"),
-            ("later", "line"),
-            ("inbox", "ready"),
-            ("ready", "held"),
-            ("suspects", "held"),
-        }
-    ),
-    "finish": frozenset({("held", "-")}),
-    "settle": frozenset(
-        {
-            ("held", "-"),
-            ("held", "later"),
-            ("held", "dead"),
-            ("held", "broken"),
-            ("-", "ready"),
-            ("-", "later"),
-            ("-", "line"),
-        }
-    ),
-    "release": frozenset({("held", "ready"), ("held", "suspects")}),
-    "sweep": frozenset({("held", "ready"), ("held", "suspects"), ("held", "dead")}),
-    "revive": frozenset({("dead", "ready"), ("broken", "ready"), ("dead", "line"), ("broken", "line")}),
-    "cancel": frozenset((place, "-") for place in ("ready", "later", "suspects", "line", "dead", "broken")),
+
+def read_moves(text: str) -> frozenset[tuple[str, str]]:
+    """The moves that a script's header declares.
+
+    Example:
+        >>> sorted(read_moves("held -> ready | dead; line -> ready"))
+        [('held', 'dead'), ('held', 'ready'), ('line', 'ready')]
+    """
+    halves = (part.split("->") for part in text.split(";"))
+    return frozenset(
+        (source.strip(), target.strip())
+        for sources, targets in halves
+        for source in sources.split("|")
+        for target in targets.split("|")
+    )
+
+
+#: Verb -> what it may do to an entry. 'nowhere' is where it is before it was put and when it has ended. Whoever ends,
+#: dies or steps back gives the lock of its key to the next in line; a new grave may cost the oldest ones.
+MOVES = {
+    verb: read_moves(text)
+    for verb, text in {
+        "put": "nowhere -> ready | later | line",
+        "fire": "nowhere -> ready | later | line",
+        "claim": "later -> ready | line; inbox -> ready; ready -> held; suspects -> held",
+        "finish": "held -> nowhere; line -> ready",
+        "settle": "held -> nowhere | later | dead | broken; dead | broken -> nowhere; line -> ready; "
+        "nowhere -> ready | later | line",
+        "release": "held -> ready | suspects",
+        "sweep": "held -> ready | suspects | dead; dead -> nowhere; line -> ready",
+        "revive": "dead | broken -> ready | line",
+        "cancel": "ready | later | suspects | line | dead | broken -> nowhere; line -> ready",
+        "renew": "dead | broken -> nowhere",
+    }.items()
 }
-# Whoever ends, dies or steps back gives the lock of its key to the next in line.
-for verb in ("finish", "settle", "sweep", "cancel"):
-    MOVES[verb] |= {("line", "ready")}
 
 #: The place of an entry -> the status of its job, as users know it.
 STATUS = {

@@ -23,6 +23,7 @@ from holdfast.engine.model import (
     Settlement,
     Swept,
 )
+from holdfast.errors import OptionError
 from holdfast.wire.call import Arg, Call, Plain, Target
 from holdfast.wire.script import load
 
@@ -30,6 +31,8 @@ VERBS = (
     "put", "claim", "recall", "finish", "settle", "release", "renew", "sweep",
     "revive", "cancel", "look", "fire", "relay", "pause", "audit",
 )  # fmt: skip
+#: A script stops the server while it runs, so none may have more to do than this.
+MOST = 1000
 _pack_entries = msgspec.msgpack.Encoder().encode
 _unpack_entries = msgspec.msgpack.Decoder(list[tuple[str, bytes, bytes]]).decode
 _by_fence = attrgetter("fence")
@@ -51,10 +54,9 @@ class Store:
         scripts = [load("holdfast.engine", verb) for verb in VERBS]
         return {s.name: Target(s, [self.partition.key(name) for name in s.keys]) for s in scripts}
 
-    def put(
-        self, name: str, number: int, entries: Sequence[Entry], keep_ms: int = 3_600_000
-    ) -> Call[list[str]]:
+    def put(self, name: str, number: int, entries: Sequence[Entry], keep_ms: int = 3_600_000) -> Call[list[str]]:
         """Bring new entries, once however often it is sent; '' or the id that stands in the way, an entry."""
+        _check(len(entries), "entries", least=1)
         args: list[Arg] = [number, keep_ms]
         for entry in entries:
             args += entry
@@ -62,6 +64,7 @@ class Store:
 
     def claim(self, token: str, limit: int, alone: bool = False) -> Call[Claimed]:
         """Hand over up to *limit* entries; *alone* asks for one suspect first."""
+        _check(limit, "entries")
         return Call(self._targets["claim"], _claimed, (token, limit, int(alone)), self._held(token))
 
     def recall(self, token: str) -> Call[Claimed]:
@@ -70,12 +73,13 @@ class Store:
 
     def finish(self, token: str, number: int, ended: Sequence[Ended]) -> Call[tuple[str, ...]]:
         """Entries that ended well; answers those that were not held any more."""
-        kept = [e for e in ended if e.ttl_ms]
+        _check(len(ended), "entries", least=1)
+        kept = [e for e in ended if e.ttl_ms > 0]
         args: list[Arg] = [token, number, len(kept)]
         for e in kept:
             args += (e.ttl_ms, e.record)
         # The results belong to the first ids of the call.
-        in_order = kept + [e for e in ended if not e.ttl_ms] if kept else ended
+        in_order = kept + [e for e in ended if e.ttl_ms <= 0] if kept else ended
         for fence, group in groupby(in_order, _by_fence):
             ids = [e.id for e in group]
             args += (fence, len(ids), *ids)
@@ -85,6 +89,8 @@ class Store:
     def settle(self, token: str, number: int, settlement: Settlement) -> Call[str]:
         """Any other end of an entry; answers the verdict it got, 'lost', or 'again'."""
         s = settlement
+        _check(len(s.born_here), "entries")
+        _check(len(s.born_elsewhere), "entries")
         args: list[Arg] = [token, number, s.fence, s.id, s.verdict, s.delay_ms, s.error, s.ttl_ms, s.record]
         args.append(len(s.born_here))
         for entry in s.born_here:
@@ -96,27 +102,30 @@ class Store:
 
     def release(self, token: str, number: int, fence: bytes, ids: Sequence[bytes]) -> Call[str]:
         """Give back what has not started."""
+        _check(len(ids), "ids")
         return Call(self._targets["release"], _first_word, (token, number, fence, *ids), self._held(token))
 
     def renew(self, lease_ms: int, tokens: Sequence[str], enlist: bool = False) -> Call[Renewed]:
         """These tokens live on; with *enlist* they are new."""
+        _check(len(tokens), "tokens")
         return Call(self._targets["renew"], _renewed, (lease_ms, int(enlist), *tokens))
 
     def sweep(
         self, token: str, cause: str, *, max_crashes: int, error: str, culprits: Sequence[str] = ()
     ) -> Call[Swept]:
         """Take back what a worker held that died, left or fell silent."""
-        return Call(
-            self._targets["sweep"], _swept, (token, cause, max_crashes, error, *culprits), self._held(token)
-        )
+        _check(len(culprits), "culprits")
+        return Call(self._targets["sweep"], _swept, (token, cause, max_crashes, error, *culprits), self._held(token))
 
     def revive(self, ids: Sequence[str]) -> Call[list[str]]:
         """Dead or broken entries start afresh; a word an id."""
+        _check(len(ids), "ids")
         return Call(self._targets["revive"], _words, ids)
 
     def cancel(self, ids: Sequence[str], record: bytes, ttl_ms: int) -> Call[list[str]]:
         """These entries shall not run; a word an id: cancelled | asked | gone."""
-        results = [self.partition.key("result", id) for id in ids]
+        _check(len(ids), "ids")
+        results = [self.partition.key("result", name) for name in ids]
         return Call(self._targets["cancel"], _words, (ttl_ms, record, *ids), results)
 
     def look(self, id: str, watch_ms: int = 0) -> Call[Look]:
@@ -129,6 +138,8 @@ class Store:
 
     def relay(self, limit: int, delivered: Sequence[int] = ()) -> Call[list[Outgoing]]:
         """Drop from the outbox what was delivered; answers what was not, oldest first."""
+        _check(limit, "entries")
+        _check(len(delivered), "places")
         return Call(self._targets["relay"], _outgoing, (limit, *delivered))
 
     def pause(self, on: bool) -> Call[str]:
@@ -137,6 +148,8 @@ class Store:
 
     def audit(self, tokens: Sequence[str], ids: Sequence[str]) -> Call[Audit]:
         """Are these entries each in one place, and do the numbers add up?"""
+        _check(len(tokens), "tokens")
+        _check(len(ids), "ids")
         held = [self.partition.key("held", token) for token in tokens]
         return Call(self._targets["audit"], _audit, (len(tokens), *tokens, *ids), held)
 
@@ -185,11 +198,13 @@ class Registry:
         """Make a queue known."""
         return Plain(("HSET", QUEUES % self.namespace, queue, partitions), int)
 
+    def add_queue_if_new(self, queue: str, partitions: int) -> Call[Any]:
+        """Make a queue known about which somebody else may know more."""
+        return Plain(("HSETNX", QUEUES % self.namespace, queue, partitions), int)
+
     def queues(self) -> Call[dict[str, int]]:
         """Every known queue with its number of partitions."""
-        return Plain(
-            ("HGETALL", QUEUES % self.namespace), lambda reply: {k: int(v) for k, v in _dict(reply).items()}
-        )
+        return Plain(("HGETALL", QUEUES % self.namespace), lambda reply: {k: int(v) for k, v in _dict(reply).items()})
 
     def announce(self, token: str, presence: bytes) -> Call[Any]:
         """Say who is behind a token."""
@@ -202,6 +217,11 @@ class Registry:
     def present(self) -> Call[dict[str, str]]:
         """Every announced worker."""
         return Plain(("HGETALL", PRESENCE % self.namespace), _dict)
+
+
+def _check(count: int, what: str, least: int = 0) -> None:
+    if not least <= count <= MOST:
+        raise OptionError(f"a call takes {least} to {MOST:,} {what}, not {count:,}")
 
 
 def pack_entries(entries: Sequence[Entry]) -> bytes:
@@ -240,7 +260,7 @@ def _recalled(reply: list[Any]) -> Claimed:
 
 
 def _lost(reply: list[Any]) -> tuple[str, ...]:
-    return tuple(id.decode() for id in reply[1:])
+    return tuple(name.decode() for name in reply[1:])
 
 
 def _first_word(reply: list[Any]) -> str:
@@ -292,7 +312,7 @@ def _dict(reply: list[bytes]) -> dict[str, str]:
 
 
 def _scores(reply: list[bytes]) -> dict[str, int]:
-    return {id.decode(): int(float(score)) for id, score in zip(reply[::2], reply[1::2], strict=True)}
+    return {name.decode(): int(float(score)) for name, score in zip(reply[::2], reply[1::2], strict=True)}
 
 
 def _scanned(reply: list[Any]) -> tuple[int, list[str]]:

@@ -1,4 +1,4 @@
-"""The channels on which the server speaks by itself. Its one rule: a message carries no job, it only says: look."""
+"""The channels on which the server speaks by itself. Its one rule: a message carries no job, it says: look."""
 
 from __future__ import annotations
 

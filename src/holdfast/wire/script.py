@@ -1,4 +1,4 @@
-"""Lua scripts as files with a contract on top. Their one rule: a body never says KEYS or ARGV, its header names them.
+"""Lua scripts as files with a contract on top. Their one rule: a header names the keys and arguments, a body uses names.
 
 A header is made of comment lines::
 
@@ -7,8 +7,9 @@ A header is made of comment lines::
     --- args: token, limit int, ids...
     --- returns: {status, ...}
 
-The loader turns it into locals: a key per name (one with parentheses belongs to an argument and is passed by the
-caller), an argument per name (`int` makes a number of it), and for a trailing `name...` the index of its first value.
+The loader turns it into locals: a key per name (one with parentheses belongs to an argument and is passed by
+the caller), an argument per name (`int` makes a number of it), and for a trailing `name...` the index before its
+first value. A script has no rollback, so a call that does not fit the header is refused before anything runs.
 """
 
 from __future__ import annotations
@@ -25,6 +26,16 @@ from typing import Any
 
 _HEADER = re.compile(r"^--- (\w+):\s*(.*)$")
 _INCLUDE = re.compile(r"^--- @include (\S+)$", re.MULTILINE)
+#: Lua's unpack takes 8,000 values at most, and would fail in the middle of a script.
+MOST_ARGUMENTS = 7000
+_INT = """\
+local function int(i)
+  local number = tonumber(ARGV[i])
+  if not number or number % 1 ~= 0 or math.abs(number) > 9007199254740991 then
+    error('argument ' .. i .. ' must be a whole number')
+  end
+  return number
+end"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,8 +67,8 @@ def load(package: str, name: str) -> Script:
         raise ValueError(f"{name}.lua: the header must begin with '--- {name}: what it does'")
     keys, own_keys = _keys(header.get("keys", ""))
     args = _names(header.get("args", ""))
-    locals_ = _bind_keys(keys, own_keys) + _bind_args(args)
-    source = "\n".join([shebang, *locals_, _code(_resolve(room, body))])
+    bound = [_check([*keys, *own_keys], args), *_bind_keys(keys, own_keys), _INT, *_bind_args(args)]
+    source = "\n".join([shebang, *bound, _code(_resolve(room, body))])
     return Script(name, source, keys, own_keys, tuple(a.split()[0].removesuffix("...") for a in args))
 
 
@@ -65,9 +76,7 @@ def check_signature(script: Script, method: Callable[..., Any]) -> None:
     """Refuse a method whose parameters are not those that the script's header declares."""
     parameters = tuple(p for p in inspect.signature(method).parameters if p != "self")
     if parameters != script.args:
-        raise TypeError(
-            f"{script.name}.lua takes {script.args}, but {method.__qualname__} takes {parameters}"
-        )
+        raise TypeError(f"{script.name}.lua takes {script.args}, but {method.__qualname__} takes {parameters}")
 
 
 def _names(text: str) -> list[str]:
@@ -81,6 +90,18 @@ def _keys(text: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
     if names != [*fixed, *own]:
         raise ValueError(f"keys that belong to an argument come last: {text}")
     return fixed, own
+
+
+def _check(keys: list[str], args: list[str]) -> str:
+    """Refuse a call with other keys or arguments than the header has."""
+    wrong = [_wrong_count("#KEYS", keys), _wrong_count("#ARGV", args), f"#ARGV > {MOST_ARGUMENTS}"]
+    return f"if {' or '.join(wrong)} then return redis.error_reply('ERR wrong number of keys or arguments') end"
+
+
+def _wrong_count(count: str, names: list[str]) -> str:
+    if names and names[-1].endswith("..."):
+        return f"{count} < {len(names) - 1}"
+    return f"{count} ~= {len(names)}"
 
 
 def _bind_keys(fixed: tuple[str, ...], own: tuple[str, ...]) -> list[str]:
@@ -98,7 +119,7 @@ def _bind_args(args: list[str]) -> list[str]:
         if name.endswith("..."):
             lines.append(f"local {name.removesuffix('...')} = {i - 1}")
         elif kind == "int":
-            lines.append(f"local {name} = tonumber(ARGV[{i}])")
+            lines.append(f"local {name} = int({i})")
         else:
             lines.append(f"local {name} = ARGV[{i}]")
     return lines

@@ -8,13 +8,14 @@ from __future__ import annotations
 import os
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
 import redis
 from hiredis import pack_command
 from redis.connection import Connection
+from redis.exceptions import NoScriptError
 
 from holdfast.errors import HoldfastError, Unavailable
 from holdfast.wire.call import Arg, Call
@@ -37,7 +38,7 @@ class Link:
         self.address = address
         self.sender = Sender()
         self._connection: Connection | None = None
-        self._sent: deque[Call[Any]] = deque()
+        self._sent: deque[_Sent] = deque()
         self.last_tail: Any = None
 
     @classmethod
@@ -80,60 +81,64 @@ class Link:
         return _all_or_raise([self._try_read() for _ in commands])
 
     def run(self, call: Call[T], tail: bytes = b"") -> T:
-        """Run one call, again and again with the same number until it is answered or time is up.
+        """Run one call, again and again with the same number until it is answered or time is up."""
+        answer: T = self.run_many((call,), tail)[0]
+        return answer
 
-        *tail* is a packed command that travels behind the call, such as WAITAOF; its reply goes to `last_tail`.
+    def run_many(self, calls: Sequence[Call[Any]], tail: bytes = b"") -> list[Any]:
+        """Run several calls in one round trip; the first error is raised after all were read.
+
+        *tail* is a packed command that travels behind them, such as WAITAOF; its reply goes to `last_tail`.
         """
-        return self._insist(lambda: self._run_once(call, tail))
-
-    def run_many(self, calls: Sequence[Call[Any]]) -> list[Any]:
-        """Run several calls in one round trip; the first error is raised after all were read."""
-        return self._insist(lambda: self._run_many_once(calls))
-
-    def _insist(self, conversation: Callable[[], T]) -> T:
         pauses = Pauses(self.address.timeout_s)
         while True:
             try:
-                return conversation()
+                self.send(calls, tail)
+                return _all_or_raise(self.receive())
             except Unavailable:
                 self.close()
                 if not pauses.sleep():
                     raise
 
-    def _run_once(self, call: Call[T], tail: bytes) -> T:
-        self._write(call.packed() + tail)
-        reply = self._try_read()
-        self.last_tail = self._try_read() if tail else None
-        if isinstance(reply, redis.exceptions.NoScriptError):
-            self._write(call.packed_whole() + tail)
-            reply = self._try_read()
-            self.last_tail = self._try_read() if tail else None
-        if isinstance(reply, redis.ResponseError):
-            raise refusal(reply)
-        return call.decode(reply)
-
-    def _run_many_once(self, calls: Sequence[Call[Any]]) -> list[Any]:
-        self.send(calls)
-        return _all_or_raise(self.receive())
-
-    def send(self, calls: Sequence[Call[Any]]) -> None:
+    def send(self, calls: Sequence[Call[Any]], tail: bytes = b"") -> None:
         """Send calls and return at once; `receive` has their answers in the same order."""
-        self._write(b"".join([call.packed() for call in calls]))
-        self._sent.extend(calls)
+        self._write(b"".join([call.packed() for call in calls]) + tail)
+        self._sent.append(_Sent(calls, tail))
 
     def receive(self) -> list[Any]:
-        """The decoded answers of everything sent; where a call failed, its error stands in its place."""
-        calls = list(self._sent)
-        replies = [self._try_read() for _ in calls]
-        self._sent.clear()
-        for i, reply in enumerate(replies):
-            if isinstance(reply, redis.exceptions.NoScriptError):
-                self._write(calls[i].packed_whole())
-                replies[i] = self._try_read()
+        """The decoded answers to the oldest `send`; where a call failed, its error stands in its place."""
+        if not self._sent:
+            raise Unavailable("the connection was closed before its reply")
+        sent = self._sent.popleft()
+        replies = self._replies(sent)
+        forgotten = [i for i, reply in enumerate(replies) if isinstance(reply, NoScriptError)]
+        if forgotten:
+            # What was sent after these calls is answered before they can be said in full.
+            for later in self._sent:
+                later.replies = self._replies(later)
+            whole = _Sent([sent.calls[i] for i in forgotten], sent.tail)
+            self._write(b"".join([call.packed_whole() for call in whole.calls]) + whole.tail)
+            for i, reply in zip(forgotten, self._replies(whole), strict=True):
+                replies[i] = reply
         return [
             refusal(reply) if isinstance(reply, redis.ResponseError) else call.decode(reply)
-            for call, reply in zip(calls, replies, strict=True)
+            for call, reply in zip(sent.calls, replies, strict=True)
         ]
+
+    def conclude(self, call: Call[T]) -> T:
+        """The answer to the oldest `send`, of this one call; if it was lost, the call is run again."""
+        try:
+            answer: T = _all_or_raise(self.receive())[0]
+        except Unavailable:
+            self.close()
+            return self.run(call)
+        return answer
+
+    def _replies(self, sent: _Sent) -> list[Any]:
+        if sent.replies is None:
+            sent.replies = [self._try_read() for _ in sent.calls]
+            self.last_tail = self._try_read() if sent.tail else None
+        return sent.replies
 
     def _write(self, data: bytes) -> None:
         try:
@@ -163,6 +168,17 @@ class Link:
             # A reply may still be on its way: nobody may use this conversation again (CVE-2023-28858).
             self.close()
             raise
+
+
+class _Sent:
+    """Calls on their way, and the replies that had to be read before their turn."""
+
+    __slots__ = ("calls", "replies", "tail")
+
+    def __init__(self, calls: Sequence[Call[Any]], tail: bytes) -> None:
+        self.calls = calls
+        self.tail = tail
+        self.replies: list[Any] | None = None
 
 
 class Pool:

@@ -3,10 +3,13 @@
 --- keys: ready, later, suspects, dead, broken, jobs, marks, errors, keyed, locks, waits, line, unique, uniques, cancels, watched, idle, meta, result(id)...
 --- args: ttl_ms int, record, ids...
 --- returns: {'cancelled', word an id...}: cancelled | asked (it runs) | gone (no such entry)
---- moves: ready | later | suspects | line | dead | broken -> gone
+--- moves: ready | later | suspects | line | dead | broken -> nowhere; line -> ready
 --- keeps: I1, I3, I4
 --- @include lib/leave
 --- @include lib/ring
+if #KEYS - result ~= #ARGV - ids then
+  return redis.error_reply('ERR each id needs the key of its result')
+end
 local answer, awake = { 'cancelled' }, 0
 
 local function take_away(id)
@@ -29,7 +32,9 @@ for i = 1, #ARGV - ids do
   if take_away(id) then
     word = 'cancelled'
     awake = awake + forget({ id }, 'cancelled')
-    redis.call('SET', KEYS[result + i], record, 'PX', ttl_ms)
+    if ttl_ms > 0 then
+      redis.call('SET', KEYS[result + i], record, 'PX', ttl_ms)
+    end
   elseif redis.call('HEXISTS', jobs, id) == 1 then
     word = 'asked'
     redis.call('HSET', cancels, id, record)

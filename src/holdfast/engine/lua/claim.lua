@@ -6,8 +6,8 @@
 ---   next_due: when the first later entry is due, -1 if there is none (asked only when nothing was handed over)
 ---   suspects: how many entries wait for a worker that takes one of them alone (`alone` = 1)
 ---   {'gone'} when the token was swept or never enlisted; {'paused', now}
----   limit 0 claims nothing and passes the bell on: if anything is ready, another worker is rung
---- moves: later -> ready | line, inbox -> ready, ready -> held, suspects -> held
+---   limit 0 claims nothing and passes the bell on to another worker
+--- moves: later -> ready | line; inbox -> ready; ready -> held; suspects -> held
 --- keeps: I1, I2, I3
 --- @include lib/clock
 --- @include lib/line
@@ -24,10 +24,11 @@ local function wait()
   end
 end
 
+-- Returns whether anything was due.
 local function promote()
   local due = redis.call('ZRANGEBYSCORE', later, '-inf', now, 'WITHSCORES', 'LIMIT', 0, 1000)
   if #due == 0 then
-    return
+    return false
   end
   local ids, dues = {}, {}
   for i = 1, #due, 2 do
@@ -45,6 +46,7 @@ local function promote()
       redis.call('ZADD', ready, order, id)
     end
   end
+  return true
 end
 
 local function new_id()
@@ -63,7 +65,7 @@ local function new_id()
 end
 
 local function take_in()
-  local raw = redis.call('LPOP', inbox, 100)
+  local raw = redis.call('RPOP', inbox, 100)
   if not raw then
     return
   end
@@ -79,10 +81,11 @@ if redis.call('HGET', meta, 'paused') then
   wait()
   return { 'paused', now }
 end
-promote()
+local promoted = promote()
 take_in()
 if limit == 0 then
-  ring(math.min(redis.call('ZCARD', ready), 1))
+  redis.call('ZREM', idle, token)
+  ring(1)
   return { 'claimed', now, 0, -1, 0, {}, {}, {} }
 end
 
@@ -91,7 +94,7 @@ if alone == 1 then
   popped, mark = redis.call('ZPOPMIN', suspects), ' s'
 end
 if #popped == 0 then
-  popped, mark = redis.call('ZPOPMIN', ready, limit), ''
+  popped, mark = redis.call('ZPOPMIN', ready, math.min(limit, 1000)), ''
 end
 local waiting = redis.call('ZCARD', suspects)
 if #popped == 0 then
@@ -111,6 +114,8 @@ for i = 1, #popped, 2 do
 end
 redis.call('HSET', held, unpack(holds))
 redis.call('ZREM', idle, token)
+-- What it leaves is for others, and one of them must learn what is due next: this worker is busy now and was not told.
+ring(redis.call('ZCARD', ready) + (promoted and first_due() and 1 or 0))
 local known = {}
 if redis.call('EXISTS', marks) == 1 then
   known = redis.call('HMGET', marks, unpack(ids))

@@ -2,8 +2,8 @@
 --- fire: bring one entry for a tick of a schedule, if nobody has for this tick or a later one.
 --- keys: ready, later, jobs, marks, keyed, locks, waits, line, unique, uniques, cron, idle, meta
 --- args: name, tick int, id, envelope, options
---- returns: {'fired', id that has the unique name or ''} or {'late'}
---- moves: -> ready | later | line
+--- returns: {'fired', '' or the id that stands in the way} or {'late'}
+--- moves: nowhere -> ready | later | line
 --- keeps: I1, I3, I4
 --- @include lib/clock
 --- @include lib/admit

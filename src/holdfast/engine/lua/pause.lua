@@ -9,5 +9,6 @@ if on == 1 then
   return { 'paused' }
 end
 redis.call('HDEL', meta, 'paused')
-ring(redis.call('ZCARD', ready))
+-- One more, who learns what else there is: suspects, an inbox, and what is due when.
+ring(redis.call('ZCARD', ready) + 1)
 return { 'resumed' }

@@ -7,7 +7,7 @@ for i = delivered + 1, #ARGV do
   redis.call('ZREMRANGEBYSCORE', outbox, ARGV[i], ARGV[i])
 end
 local answer = {}
-for _, member in ipairs(redis.call('ZRANGE', outbox, 0, limit - 1)) do
+for _, member in ipairs(redis.call('ZRANGEBYSCORE', outbox, '-inf', '+inf', 'LIMIT', 0, limit)) do
   local place, partition, entries = string.match(member, '^(%d+)%z(.-)%z(.*)$')
   answer[#answer + 1] = { place, partition, entries }
 end

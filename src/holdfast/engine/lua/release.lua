@@ -8,9 +8,6 @@
 --- @include lib/again
 --- @include lib/give_back
 --- @include lib/ring
-if seen_before() then
-  return { 'again' }
-end
 local count = 0
 for i = ids + 1, #ARGV do
   local hold = redis.call('HGET', held, ARGV[i])
@@ -19,5 +16,11 @@ for i = ids + 1, #ARGV do
     count = count + 1
   end
 end
+if count == 0 then
+  return seen_before() and { 'again' } or { 'released', 0 }
+end
+remember()
+-- The bell is for somebody else.
+redis.call('ZREM', idle, token)
 ring(count)
 return { 'released', count }

@@ -3,6 +3,7 @@
 --- keys: workers, cancels, watched, jobs, marks, errors, keyed, locks, waits, line, unique, uniques, dead, broken, ready, meta
 --- args: lease_ms int, enlist int, tokens...
 --- returns: {'renewed', now, gone tokens, ids whose running jobs should be cancelled}
+--- moves: dead | broken -> nowhere
 --- keeps: I7 (what nobody waits for any more and graves that are too old go), I8
 --- @include lib/clock
 --- @include lib/bury

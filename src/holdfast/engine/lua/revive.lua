@@ -16,6 +16,7 @@ for i = ids + 1, #ARGV do
   if redis.call('ZREM', dead, id) + redis.call('ZREM', broken, id) > 0 then
     local m = read_marks(id)
     m.failures, m.crashes, m.expires, m.order = 0, 0, '-', '-'
+    m.flags = string.find(m.flags, 'k') and 'k' or '-'
     keep_marks(id, m)
     redis.call('HDEL', errors, id)
     local key = redis.call('HGET', keyed, id)

@@ -6,24 +6,26 @@
 --- rest: `children` times id, envelope, options (born here); then pairs of partition, entries (born elsewhere, by the outbox)
 --- returns: {'settled', verdict}; a retry or snooze of an entry that was cancelled meanwhile settles as cancelled
 ---   {'lost'} when it is not held under this fence: nothing is written; {'again'} when this call was answered before
---- moves: held -> gone | later | dead | broken; children -> ready | later | line
+--- moves: held -> nowhere | later | dead | broken; dead | broken -> nowhere; line -> ready; nowhere -> ready | later | line
 --- keeps: I1, I2, I3, I4, I5
 --- @include lib/clock
 --- @include lib/admit
 --- @include lib/bury
 --- @include lib/again
 --- @include lib/ring
+local ENDS = { done = true, retry = true, snooze = true, dead = true, cancelled = true, expired = true, broken = true }
 local born, outgoing = {}, rest + children * 3
 for i = rest + 1, outgoing, 3 do
   born[#born + 1] = { ARGV[i], ARGV[i + 1], read_options(ARGV[i + 2]) }
 end
-if seen_before() then
-  return { 'again' }
+if not ENDS[verdict] or (#ARGV - outgoing) % 2 ~= 0 then
+  return redis.error_reply('ERR no such verdict, or half a pair')
 end
 local hold = redis.call('HGET', held, id)
 if not hold or string.sub(hold, 1, #fence + 1) ~= fence .. ' ' then
-  return { 'lost' }
+  return { seen_before() and 'again' or 'lost' }
 end
+remember()
 local now = read_clock()
 local awake, known_due = 0, first_due()
 local wish = redis.call('HGET', cancels, id)
@@ -63,11 +65,9 @@ if ttl_ms > 0 then
 end
 local fresh = 0
 for _, child in ipairs(born) do
-  if redis.call('HEXISTS', jobs, child[1]) == 0 then
-    local woken, other = admit(now, child[1], child[2], child[3])
-    awake = awake + woken
-    fresh = fresh + (other and 0 or 1)
-  end
+  local woken, other = admit(now, child[1], child[2], child[3])
+  awake = awake + woken
+  fresh = fresh + (other and 0 or 1)
 end
 for i = outgoing + 1, #ARGV, 2 do
   local last = tonumber(redis.call('HGET', meta, 'outgoing') or 0)

@@ -5,10 +5,11 @@
 --- cause: died (its supervisor saw it; `culprits` had started) | left (of its own will) | silent (its lease is over)
 --- returns: {'swept', remaining, given back, buried}; call again while anything remains
 ---   {'alive'} when it is silent no longer; {'gone'} when it was swept before
---- moves: held -> ready | suspects | dead | gone
+--- moves: held -> ready | suspects | dead; dead -> nowhere; line -> ready
 --- keeps: I1, I2, I4
---- A culprit is charged with a crash and is run alone from then on; whoever reaches `max_crashes` is buried with `error`.
---- Nobody knows what a silent worker had started: all it held become suspects, and a lone suspect is charged.
+--- Culprits are run alone from then on. A lone one is charged with a crash; of several nobody knows which one it was, so
+--- none is charged. Nor does anybody know what a silent worker had started: all it held become suspects, and only one
+--- that was claimed as a suspect is charged. Whoever reaches `max_crashes` is buried with `error`.
 --- @include lib/clock
 --- @include lib/bury
 --- @include lib/give_back
@@ -25,13 +26,14 @@ end
 redis.call('ZADD', workers, 0, token)
 redis.call('ZREM', idle, token)
 
-local charged, records = {}, {}
+local suspected = {}
 for i = culprits + 1, #ARGV do
-  charged[ARGV[i]] = true
+  suspected[ARGV[i]] = true
 end
+local charged = #ARGV - culprits == 1 and ARGV[#ARGV]
 local holds = redis.call('HSCAN', held, 0, 'COUNT', 500)[2]
 if cause == 'silent' and #holds == 2 and string.sub(holds[2], -1) == 's' then
-  charged[holds[1]] = true
+  charged = holds[1]
 end
 local back, buried, awake = 0, 0, 0
 
@@ -51,8 +53,8 @@ end
 
 for i = 1, #holds, 2 do
   local id, hold = holds[i], holds[i + 1]
-  if not (charged[id] and charge(id)) then
-    give_back(id, hold, charged[id] or cause == 'silent')
+  if not (id == charged and charge(id)) then
+    give_back(id, hold, suspected[id] or cause == 'silent')
     back = back + 1
   end
 end
@@ -62,5 +64,6 @@ if remaining == 0 then
   redis.call('HDEL', calls, token)
 end
 redis.call('HSET', meta, 'clock', now)
-ring(awake + back)
+-- One more: it may have been rung and died before it could look, or have been the one who knew what is due next.
+ring(awake + back + 1)
 return { 'swept', remaining, back, buried }

@@ -7,24 +7,45 @@ local function order_of(options, due)
   return string.format('%.0f', sign * due - (options.priority or 0) * PRIORITY)
 end
 
+local OPTIONS = {
+  delay = 'number', at = 'number', ttl = 'number', priority = 'number',
+  key = 'string', unique = 'string', front = 'boolean', skip = 'boolean',
+}
+
+-- Raises on anything unknown or odd, so it must be called before the first write.
 local function read_options(text)
   if text == '' then
     return {}
   end
-  return cjson.decode(text)
+  local options = cjson.decode(text)
+  if type(options) ~= 'table' then
+    error('the options of an entry must be an object')
+  end
+  for name, value in pairs(options) do
+    local odd = type(value) ~= OPTIONS[name]
+      or (type(value) == 'number' and not (value % 1 == 0 and math.abs(value) < 9007199254740992))
+      -- NUL is what separates a key from a place in the line.
+      or (name == 'key' and string.find(value, '%z'))
+    if odd then
+      error('no such option, or not its kind of value: ' .. name)
+    end
+  end
+  return options
 end
 
--- Returns how many entries became ready, and the id that stands in the way if the entry is not unique.
+-- Returns how many entries became ready, and the id that stands in the way: its own, or that which has its unique name.
 local function admit(now, id, envelope, options)
+  local other = options.unique and redis.call('HGET', unique, options.unique)
+  if not other and redis.call('HSETNX', jobs, id, envelope) == 0 then
+    other = id
+  end
+  if other then
+    return 0, other
+  end
   if options.unique then
-    local other = redis.call('HGET', unique, options.unique)
-    if other then
-      return 0, other
-    end
     redis.call('HSET', unique, options.unique, id)
     redis.call('HSET', uniques, id, options.unique)
   end
-  redis.call('HSET', jobs, id, envelope)
   local due = math.max(options.at or now + (options.delay or 0), now)
   local order = order_of(options, due)
   local plain = not (options.front or options.priority)

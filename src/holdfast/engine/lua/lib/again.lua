@@ -1,8 +1,11 @@
--- A worker numbers its calls; one whose number is not new was answered before, and writes nothing a second time.
+-- A worker numbers its calls, so that one that was sent twice is not told that its entries were lost.
+-- What guards them is the fence: a call that finds them held was not here before, whatever has overtaken it.
 local function seen_before()
-  if tonumber(redis.call('HGET', calls, token) or 0) >= number then
-    return true
+  return tonumber(redis.call('HGET', calls, token) or 0) >= number
+end
+
+local function remember()
+  if not seen_before() then
+    redis.call('HSET', calls, token, number)
   end
-  redis.call('HSET', calls, token, number)
-  return false
 end

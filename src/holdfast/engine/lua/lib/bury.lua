@@ -3,13 +3,16 @@
 local GRAVES, GRAVE_MS = 10000, 15552000000
 
 local function trim(graves, now)
-  local excess = redis.call('ZRANGE', graves, 0, math.min(redis.call('ZCARD', graves) - GRAVES, 100) - 1)
-  if redis.call('ZCARD', graves) <= GRAVES then
-    excess = redis.call('ZRANGEBYSCORE', graves, '-inf', now - GRAVE_MS, 'LIMIT', 0, 100)
+  local excess = redis.call('ZCARD', graves) - GRAVES
+  local oldest
+  if excess > 0 then
+    oldest = redis.call('ZRANGE', graves, 0, math.min(excess, 100) - 1)
+  else
+    oldest = redis.call('ZRANGEBYSCORE', graves, '-inf', now - GRAVE_MS, 'LIMIT', 0, 100)
   end
-  if #excess > 0 then
-    redis.call('ZREM', graves, unpack(excess))
-    forget(excess, 'trimmed')
+  if #oldest > 0 then
+    redis.call('ZREM', graves, unpack(oldest))
+    forget(oldest, 'trimmed')
   end
 end
 

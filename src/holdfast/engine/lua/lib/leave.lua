@@ -33,11 +33,11 @@ end
 -- The entries are gone from the partition; nothing of them stays. Returns how many of their keys became ready.
 local function forget(ids, counter)
   local woken = let_go(ids)
-  redis.call('HDEL', jobs, unpack(ids))
+  local gone = redis.call('HDEL', jobs, unpack(ids))
   if redis.call('EXISTS', marks, errors) > 0 then
     redis.call('HDEL', marks, unpack(ids))
     redis.call('HDEL', errors, unpack(ids))
   end
-  redis.call('HINCRBY', meta, counter, #ids)
+  redis.call('HINCRBY', meta, counter, gone)
   return woken
 end

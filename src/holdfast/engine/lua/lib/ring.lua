@@ -5,7 +5,9 @@ local function ring(n)
     if not token then
       return
     end
-    n = n - redis.call('PUBLISH', idle .. ':' .. token, '')
+    if redis.call('PUBLISH', idle .. ':' .. token, '') > 0 then
+      n = n - 1
+    end
   end
 end
 

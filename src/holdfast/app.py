@@ -1,0 +1,147 @@
+"""The application: what a user makes once and hangs tasks on. Its one rule: to make one touches no server and no disk."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine, Mapping
+from pathlib import Path
+from typing import Any, ParamSpec, TypeVar, Unpack, overload
+
+from holdfast.client import Client
+from holdfast.codec import decoder
+from holdfast.engine.keys import checked_name
+from holdfast.errors import JobNotFound, OptionError
+from holdfast.settings import Durability, Settings, url_from_env
+from holdfast.tasks.definition import Definition, name_of
+from holdfast.tasks.job import Job
+from holdfast.tasks.retry import Backoff
+from holdfast.tasks.source import TaskSource
+from holdfast.tasks.task import Placing as _Placing
+from holdfast.tasks.task import Task, Using, replaced
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+class TaskOptions(Using, total=False):
+    """The options of `@app.task(...)`: those of `using(...)`, and what a task is."""
+
+    name: str
+    backoff: Backoff | None
+
+
+class Holdfast:
+    """An application.
+
+    Example:
+        >>> app = Holdfast()
+        >>> @app.task(retries=3)
+        ... def greet(name: str) -> str:
+        ...     return f"hello {name}"
+        >>> greet.enqueue("Ada").result(timeout=5)
+        'hello Ada'
+
+    Without *url* (or HOLDFAST_URL, REDIS_URL, VALKEY_URL) it runs its own durable server, with its data in *data*.
+    """
+
+    def __init__(
+        self,
+        url: str | None = None,
+        *,
+        namespace: str = "app",
+        data: str | Path = ".holdfast",
+        durability: Durability = "server",
+        timeout: float = 5.0,
+        max_payload: int = 1 << 20,
+        partitions: Mapping[str, int] | None = None,
+    ) -> None:
+        checked_name(namespace, "namespace")
+        self.settings = Settings(
+            url=url_from_env() if url is None else url,
+            namespace=namespace,
+            data=Path(data),
+            durability=durability,
+            timeout_s=timeout,
+            max_payload=max_payload,
+            partitions=dict(partitions or {}),
+        )
+        self.client = Client(self.settings)
+        self.tasks: dict[str, Task[Any, Any, Any]] = {}
+
+    @overload
+    def task(self, function: Callable[P, Coroutine[Any, Any, R]], /) -> Task[P, R, Coroutine[Any, Any, R]]: ...
+
+    @overload
+    def task(self, function: Callable[P, R], /) -> Task[P, R, R]: ...
+
+    @overload
+    def task(self, /, **options: Unpack[TaskOptions]) -> TaskMaker: ...
+
+    def task(self, function: Callable[..., Any] | None = None, /, **options: Unpack[TaskOptions]) -> Any:
+        """Make a task of a function: bare, or with options.
+
+        *retries* (25), *backoff* (seconds, a list of them, or a callable of the retry count), *timeout* (raises
+        `TimeLimit` inside the job), *hard_timeout* (ends its process; 30 s after *timeout*), *result_ttl* (an hour,
+        nothing for `-> None`), *name*; and everything that `using(...)` takes, such as *queue*, *key* or *priority*.
+        """
+        maker = TaskMaker(self, dict(options))
+        return maker if function is None else maker(function)
+
+    def job(self, id: str) -> Job[Any]:
+        """The job with this id, wherever it is; `JobNotFound` if there is no trace of it."""
+        queues = self.client.run(self.client.registry.queues())
+        for queue, count in queues.items():
+            for index in range(count):
+                store = self.client.store_at(queue, index)
+                if self.client.run(store.look(id)).place != "gone":
+                    return Job(self.client, store, id, lambda: decoder(Any), known=False)
+        raise JobNotFound(f"there is no job {id}: it never existed, or it ended and no result is kept of it (any more)")
+
+    def source(self) -> TaskSource:
+        """What a worker needs to run the jobs of this application's tasks."""
+        return TaskSource({name: task.definition for name, task in self.tasks.items()}, self.settings.max_payload)
+
+    def close(self) -> None:
+        """Hang up, and leave the embedded server; the last to leave shuts it down."""
+        self.client.close()
+
+    def __enter__(self) -> Holdfast:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"<Holdfast {self.settings.namespace!r} with {len(self.tasks)} tasks>"
+
+
+class TaskMaker:
+    """`@app.task(...)` with its options, waiting for the function."""
+
+    _OF_THE_TASK = ("retries", "backoff", "timeout", "hard_timeout", "result_ttl")
+
+    def __init__(self, app: Holdfast, options: dict[str, Any]) -> None:
+        self._app = app
+        self._name: str | None = options.pop("name", None)
+        self._task_options = {name: options.pop(name) for name in self._OF_THE_TASK if name in options}
+        self._placing = replaced(_Placing(), options, also=("name", *self._OF_THE_TASK))
+
+    @overload
+    def __call__(self, function: Callable[P, Coroutine[Any, Any, R]], /) -> Task[P, R, Coroutine[Any, Any, R]]: ...
+
+    @overload
+    def __call__(self, function: Callable[P, R], /) -> Task[P, R, R]: ...
+
+    def __call__(self, function: Callable[..., Any], /) -> Any:
+        """Make the task."""
+        definition = Definition(self._name or name_of(function), function, **self._task_options)
+        known = self._app.tasks.get(definition.name)
+        if known is not None and not _same(known.definition.function, function):
+            raise OptionError(f"there is a task {definition.name!r} already: give one of them another name")
+        task: Task[Any, Any, Any] = Task(self._app.client, definition, self._placing)
+        self._app.tasks[definition.name] = task
+        return task
+
+
+def _same(one: Callable[..., Any], other: Callable[..., Any]) -> bool:
+    """Whether this is the same function again, as when `hello.py` runs as `__main__` and is imported as `hello`."""
+    return one.__code__.co_filename == other.__code__.co_filename and one.__qualname__ == other.__qualname__

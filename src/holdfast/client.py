@@ -1,0 +1,418 @@
+"""What an application may ask of the store, from threads and from event loops. Its one rule: puts that meet travel
+together, and none of them is answered before the store has answered it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import atexit
+import threading
+import weakref
+from collections import deque
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from itertools import cycle, islice
+from os import register_at_fork
+from typing import Any, TypeVar
+
+from holdfast.clock import mono_s
+from holdfast.engine.keys import Partition, partition_of
+from holdfast.engine.model import Entry, Look
+from holdfast.engine.store import Registry, Store
+from holdfast.engine.wakeup import end
+from holdfast.errors import DurabilityUncertain, HoldfastError, Unavailable
+from holdfast.server import Embedded
+from holdfast.settings import Settings
+from holdfast.wire.aio import AsyncLink
+from holdfast.wire.call import Call
+from holdfast.wire.connect import Address
+from holdfast.wire.durable import Tail, tail_for
+from holdfast.wire.exchange import Exchange
+from holdfast.wire.repeat import Sender
+from holdfast.wire.sync import Ear, Link, Pool
+
+T = TypeVar("T")
+
+#: How many entries one call may bring.
+CHUNK = 500
+#: Whoever waits for an end looks again this often, should a message be lost.
+WATCH_S = 20.0
+OVER = frozenset({"ended", "dead", "broken", "gone"})
+
+
+class Letter:
+    """Entries of one caller on their way to one partition."""
+
+    __slots__ = ("answer", "done", "entries", "error", "store")
+
+    def __init__(self, store: Store, entries: Sequence[Entry]) -> None:
+        self.store = store
+        self.entries = entries
+        self.answer: list[str] = []
+        self.error: BaseException | None = None
+        self.done = False
+
+    def deliver(self, answer: list[str], error: BaseException | None = None) -> None:
+        """The store has answered."""
+        self.answer, self.error, self.done = answer, error, True
+
+
+class Client:
+    """The store of one application.
+
+    Example:
+        >>> client = Client(Settings(url="redis://127.0.0.1:6379"))
+        >>> client.put(client.place("mail", id), [Entry(id, envelope)])
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self.registry = Registry(settings.namespace)
+        self._address: Address | None = None
+        self._embedded: Embedded | None = None
+        self._joining = threading.Lock()
+        self._stores: dict[tuple[str, int], Store] = {}
+        self._start_empty()
+        _clients.add(self)
+
+    def _start_empty(self) -> None:
+        """No connections yet: at the beginning, and again in a forked child, where the parent's are not ours."""
+        self._joining = threading.Lock()
+        self._postbox: Postbox | None = None
+        self._pool: Pool | None = None
+        self._ears: deque[Ear] = deque()
+        self._loops: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, LoopSide] = weakref.WeakKeyDictionary()
+        self._announced: set[str] = set()
+
+    # -- where the store is -----------------------------------------------------------------------
+
+    @property
+    def address(self) -> Address:
+        """The server's address; without a URL the embedded server is started now, if it does not run."""
+        if self._address is None:
+            with self._joining:
+                if self._address is None:
+                    self._address = self._find()
+        return self._address
+
+    @property
+    def embedded(self) -> Embedded | None:
+        """The embedded server, if this application uses it and has asked it for something."""
+        return self._embedded
+
+    def _find(self) -> Address:
+        settings = self.settings
+        if settings.url:
+            return Address(settings.url, settings.timeout_s)
+        self._embedded = Embedded.join(settings.data)
+        atexit.register(self._embedded.leave)
+        return Address(self._embedded.url, settings.timeout_s, self._embedded.heal)
+
+    def store_at(self, queue: str, index: int) -> Store:
+        """The verbs of a partition."""
+        store = self._stores.get((queue, index))
+        if store is None:
+            partition = Partition(self.settings.namespace, queue, index)
+            store = self._stores.setdefault((queue, index), Store(partition))
+        return store
+
+    def place(self, queue: str, key: str) -> Store:
+        """The verbs of the partition where entries with this key or id belong."""
+        return self.store_at(queue, partition_of(key, self.settings.partitions.get(queue, 1)))
+
+    def partitions(self, queue: str) -> list[Partition]:
+        """All partitions of a queue."""
+        count = self.settings.partitions.get(queue, 1)
+        return [Partition(self.settings.namespace, queue, index) for index in range(count)]
+
+    @property
+    def tail(self) -> Tail | None:
+        """What travels behind a put so that its answer says how durable it is."""
+        durability = self.settings.durability
+        return tail_for(durability, self.settings.timeout_s) if self.settings.url else None
+
+    # -- from threads -----------------------------------------------------------------------------
+
+    def run(self, call: Call[T]) -> T:
+        """Run a call."""
+        if self._pool is None:
+            self._pool = Pool(self.address)
+        return self._pool.run(call)
+
+    def put(self, store: Store, entries: Sequence[Entry]) -> list[str]:
+        """Bring entries; answers '' or the id that stands in the way, for each."""
+        self.announce(store.partition.queue)
+        return self._box().put(store, entries)
+
+    def put_many(self, store: Store, entries: Sequence[Entry]) -> list[str]:
+        """Bring any number of entries, in chunks of `CHUNK`; each chunk whole or not at all."""
+        self.announce(store.partition.queue)
+        return self._box().put_stream(store, entries)
+
+    def announce(self, queue: str) -> None:
+        """Make a queue known to whoever wants to see all of them."""
+        if queue not in self._announced:
+            self.run(self.registry.add_queue(queue, self.settings.partitions.get(queue, 1)))
+            self._announced.add(queue)
+
+    def wait(self, store: Store, id: str, timeout_s: float | None) -> Look:
+        """Where an entry is when it has ended, or when the time is over."""
+        look = self.run(store.look(id))
+        if look.place in OVER or timeout_s == 0:
+            return look
+        deadline = None if timeout_s is None else mono_s() + timeout_s
+        with self._listening(end(store.partition, id)) as ear:
+            while True:
+                look = self.run(store.look(id, int(WATCH_S * 2000)))
+                pause = WATCH_S if deadline is None else min(WATCH_S, deadline - mono_s())
+                if look.place in OVER or pause <= 0:
+                    return look
+                try:
+                    ear.hear(pause)
+                except Unavailable:
+                    # The next look waits for the server to come back, as long as a call may take.
+                    ear.listen(end(store.partition, id))
+
+    @contextmanager
+    def _listening(self, channel: str) -> Iterator[Ear]:
+        ear = self._ears.pop() if self._ears else Ear(self.address)
+        try:
+            ear.listen(channel)
+            yield ear
+            ear.ignore(channel)
+        except BaseException:
+            ear.close()
+            raise
+        self._ears.append(ear)
+
+    def _box(self) -> Postbox:
+        if self._postbox is None:
+            address = self.address
+            with self._joining:
+                self._postbox = self._postbox or Postbox(address, self.tail)
+        return self._postbox
+
+    # -- from event loops -------------------------------------------------------------------------
+
+    async def arun(self, call: Call[T]) -> T:
+        """Run a call."""
+        return await (await self._side()).link.run(call)
+
+    async def aput(self, store: Store, entries: Sequence[Entry]) -> list[str]:
+        """Bring entries; answers '' or the id that stands in the way, for each."""
+        queue = store.partition.queue
+        if queue not in self._announced:
+            await self.arun(self.registry.add_queue(queue, self.settings.partitions.get(queue, 1)))
+            self._announced.add(queue)
+        return await (await self._side()).put(Letter(store, entries))
+
+    async def aput_many(self, store: Store, entries: Sequence[Entry]) -> list[str]:
+        """Bring any number of entries, in chunks of `CHUNK`; each chunk whole or not at all."""
+        answer: list[str] = []
+        for i in range(0, len(entries), CHUNK):
+            answer += await self.aput(store, entries[i : i + CHUNK])
+        return answer
+
+    async def await_end(self, store: Store, id: str, timeout_s: float | None) -> Look:
+        """Where an entry is when it has ended, or when the time is over."""
+        look = await self.arun(store.look(id))
+        if look.place in OVER or timeout_s == 0:
+            return look
+        deadline = None if timeout_s is None else mono_s() + timeout_s
+        exchange = (await self._side()).exchange
+        async with exchange.listening(end(store.partition, id)) as heard:
+            while True:
+                look = await self.arun(store.look(id, int(WATCH_S * 2000)))
+                pause = WATCH_S if deadline is None else min(WATCH_S, deadline - mono_s())
+                if look.place in OVER or pause <= 0:
+                    return look
+                await heard(pause)
+
+    async def _side(self) -> LoopSide:
+        loop = asyncio.get_running_loop()
+        side = self._loops.get(loop)
+        if side is None:
+            # To start the embedded server takes a while; the loop shall not stand still for it.
+            address = self._address or await asyncio.to_thread(lambda: self.address)
+            side = self._loops.setdefault(loop, LoopSide(address, self.tail))
+        return side
+
+    async def aclose(self) -> None:
+        """Hang up what this event loop uses."""
+        side = self._loops.pop(asyncio.get_running_loop(), None)
+        if side is not None:
+            await side.close()
+
+    def close(self) -> None:
+        """Hang up, and leave the embedded server; the last to leave shuts it down."""
+        for closable in (self._postbox, self._pool, *self._ears):
+            if closable is not None:
+                closable.close()
+        self._start_empty()
+        embedded, self._embedded, self._address = self._embedded, None, None
+        if embedded is not None:
+            atexit.unregister(embedded.leave)
+            embedded.leave()
+
+
+class Postbox:
+    """Puts of threads: who finds the line free sends for all who wait for it."""
+
+    def __init__(self, address: Address, tail: Tail | None) -> None:
+        self._link = Link(address)
+        # A repeated put must not have been overtaken by a later one under the same name: two may be under way at once.
+        self._senders = (Sender(), Sender())
+        self._tail = tail
+        self._turn = threading.Lock()
+        self._letters: deque[Letter] = deque()
+
+    def put(self, store: Store, entries: Sequence[Entry]) -> list[str]:
+        """Bring entries to one partition."""
+        letter = Letter(store, entries)
+        self._letters.append(letter)
+        with self._turn:
+            while not letter.done:
+                self._send(_take(self._letters))
+        if letter.error is not None:
+            raise letter.error
+        return letter.answer
+
+    def put_stream(self, store: Store, entries: Sequence[Entry]) -> list[str]:
+        """Bring any number of entries to one partition; the next chunk is packed while the last one travels."""
+        answer: list[str] = []
+        under_way: deque[Call[list[str]]] = deque()
+        chunks = [entries[i : i + CHUNK] for i in range(0, len(entries), CHUNK)]
+        with self._turn:
+            for chunk, sender in zip(chunks[:-1], cycle(self._senders), strict=False):
+                call = store.put(sender.name, sender.next(), chunk)
+                # What has options may have a key, whose order two calls under way at once could change.
+                while under_way and (len(under_way) == len(self._senders) or any(e.options for e in chunk)):
+                    answer += self._link.conclude(under_way.popleft())
+                self._link.send((call,))
+                under_way.append(call)
+            while under_way:
+                answer += self._link.conclude(under_way.popleft())
+            for chunk in chunks[-1:]:
+                letter = Letter(store, chunk)
+                self._send([letter])
+                answer += letter.answer
+        if chunks and letter.error is not None:
+            raise letter.error
+        return answer
+
+    def close(self) -> None:
+        """Hang up."""
+        self._link.close()
+
+    def _send(self, letters: list[Letter]) -> None:
+        try:
+            with _undelivered(letters):
+                calls, parts = _calls(letters, self._link.sender)
+                tail = self._tail.packed if self._tail else b""
+                answers = self._link.run_many(calls, tail)
+                _deliver(parts, answers, self._tail, self._link.last_tail)
+        except HoldfastError:
+            return
+
+
+class LoopSide:
+    """What one event loop uses of a client: a link, an exchange, and the puts of its tasks."""
+
+    def __init__(self, address: Address, tail: Tail | None) -> None:
+        self.link = AsyncLink(address)
+        self.exchange = Exchange(address)
+        self._putter = AsyncLink(address)
+        self._tail = tail
+        self._letters: deque[Letter] = deque()
+        self._sending: asyncio.Task[None] | None = None
+
+    async def put(self, letter: Letter) -> list[str]:
+        """Send it with all others of this turn of the loop."""
+        self._letters.append(letter)
+        if self._sending is None:
+            self._sending = asyncio.create_task(self._send_all())
+        # Whoever gives up waiting must not stop what the others wait for.
+        while not letter.done:
+            await asyncio.shield(self._sending or asyncio.sleep(0))
+        if letter.error is not None:
+            raise letter.error
+        return letter.answer
+
+    async def close(self) -> None:
+        """Hang up, after what is under way."""
+        if self._sending is not None:
+            await asyncio.gather(self._sending, return_exceptions=True)
+        await self.exchange.close()
+        await self.link.close()
+        await self._putter.close()
+
+    async def _send_all(self) -> None:
+        try:
+            while self._letters:
+                await self._send(_take(self._letters))
+        finally:
+            self._sending = None
+
+    async def _send(self, letters: list[Letter]) -> None:
+        try:
+            with _undelivered(letters):
+                calls, parts = _calls(letters, self._putter.sender)
+                tail = self._tail.packed if self._tail else b""
+                answers = await self._putter.run_many(calls, tail)
+                _deliver(parts, answers, self._tail, self._putter.last_tail)
+        except HoldfastError:
+            return
+
+
+def _take(letters: deque[Letter]) -> list[Letter]:
+    """The oldest letters, as many as may travel together."""
+    taken, count = [], 0
+    while letters and (not taken or count + len(letters[0].entries) <= CHUNK):
+        taken.append(letters.popleft())
+        count += len(taken[-1].entries)
+    return taken
+
+
+def _calls(letters: list[Letter], sender: Sender) -> tuple[list[Call[list[str]]], list[list[Letter]]]:
+    """One call for each partition, and whose entries are in it."""
+    parts: dict[Store, list[Letter]] = {}
+    for letter in letters:
+        parts.setdefault(letter.store, []).append(letter)
+    calls = [
+        store.put(sender.name, sender.next(), [entry for letter in part for entry in letter.entries])
+        for store, part in parts.items()
+    ]
+    return calls, list(parts.values())
+
+
+def _deliver(parts: list[list[Letter]], answers: list[list[str]], tail: Tail | None, tail_reply: Any) -> None:
+    doubt = tail.doubt(tail_reply) if tail else ""
+    for part, answer in zip(parts, answers, strict=True):
+        rest = iter(answer)
+        for letter in part:
+            own = list(islice(rest, len(letter.entries)))
+            ids = tuple(entry.id for entry in letter.entries)
+            letter.deliver(own, DurabilityUncertain(f"{doubt}; put: {', '.join(ids[:10])}", ids) if doubt else None)
+
+
+@contextmanager
+def _undelivered(letters: list[Letter]) -> Iterator[None]:
+    """Whatever goes wrong on the way, everybody who waits learns of it."""
+    try:
+        yield
+    except BaseException as error:
+        known = error if isinstance(error, HoldfastError) else Unavailable(f"the put was interrupted: {error!r}")
+        for letter in letters:
+            letter.deliver([], known)
+        raise
+
+
+_clients: weakref.WeakSet[Client] = weakref.WeakSet()
+
+
+def _forget_connections() -> None:
+    for client in _clients:
+        client._start_empty()  # noqa: SLF001 - our own
+
+
+register_at_fork(after_in_child=_forget_connections)

@@ -1,0 +1,36 @@
+"""How sure a put is, asked in the same breath. Its one rule: WAIT and WAITAOF look at the last write of their own
+connection, so they travel right behind the put, and a repeated put writes something however small.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from hiredis import pack_command
+from redis import ResponseError
+
+
+@dataclass(frozen=True, slots=True)
+class Tail:
+    """A command behind a put, and what its reply must be."""
+
+    packed: bytes
+    wanted: str
+
+    def doubt(self, reply: Any) -> str:
+        """Why the put may not be as durable as asked for; '' if it is."""
+        if isinstance(reply, ResponseError):
+            return f"the server cannot confirm {self.wanted}: {reply}"
+        count = reply[0] if isinstance(reply, list) else reply
+        return "" if count else f"{self.wanted} was not confirmed in time"
+
+
+def tail_for(durability: Literal["server", "fsync", "replica"], timeout_s: float) -> Tail | None:
+    """What to send behind a put; nothing where the server's own word is enough."""
+    timeout_ms = int(timeout_s * 800)
+    if durability == "fsync":
+        return Tail(pack_command(("WAITAOF", 1, 0, timeout_ms)), "the write to the server's disk")
+    if durability == "replica":
+        return Tail(pack_command(("WAIT", 1, timeout_ms)), "the copy on a replica")
+    return None
