@@ -131,6 +131,16 @@ def test_the_advice_for_a_damaged_log_works(data: Path, tmp_path: Path) -> None:
     embedded.leave()
 
 
+@pytest.mark.parametrize("file", ["*.base.rdb", "*.manifest"])
+def test_what_no_tool_repairs_is_explained_without_one(data: Path, file: str) -> None:
+    write(data, "a")
+    (damaged,) = data.glob(f"appendonlydir/{file}")
+    damaged.write_bytes(b"JUNK" + damaged.read_bytes()[4:])
+    with pytest.raises(EmbeddedError, match="The data is damaged.* backup") as told:
+        Embedded.join(data)
+    assert "--fix" not in str(told.value).rpartition("The data is damaged")[2]
+
+
 def test_data_of_a_newer_server_is_explained(data: Path) -> None:
     write(data, "a")
     (base,) = data.glob("appendonlydir/*.base.rdb")
@@ -214,7 +224,7 @@ def test_a_server_that_ends_at_once_is_quoted(data: Path, tmp_path: Path) -> Non
 
 
 def test_a_server_that_dies_by_a_signal_is_told_so(data: Path, tmp_path: Path) -> None:
-    with pytest.raises(EmbeddedError, match="ended by signal 11 when it was started. Its last words: none"):
+    with pytest.raises(EmbeddedError, match=r"ended by signal 11 when it was started\. Its last words: none"):
         Embedded.join(data, binary=binary(tmp_path, "kill -SEGV $$"))
 
 

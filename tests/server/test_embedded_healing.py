@@ -96,7 +96,7 @@ def test_nothing_acknowledged_is_lost_wherever_the_kill_falls(embedded: Embedded
     finally:
         enough.set()
         writer.join()
-    embedded.heal()
+    link.close()
     assert int(link.command("GET", "n")) >= acknowledged
 
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 from holdfast.engine.model import Ended, Settlement
-from holdfast.engine.store import Store, pack_entries
+from holdfast.engine.store import MOST, Store, pack_entries
 from holdfast.engine.wakeup import bell, wishes
 from holdfast.wire.call import Call
 from holdfast.work import PLAIN, Outcome, Work
@@ -35,10 +36,10 @@ class Feed:
         """These are in hand now."""
         self.held.update((work.entry, work) for work in works)
 
-    def commits(self, ended: Sequence[tuple[Work, Outcome]]) -> list[Call[object]]:
+    def commits(self, ended: Sequence[tuple[Work, Outcome]]) -> list[Call[Any]]:
         """The calls that make these ends known to the store."""
         plain: list[Ended] = []
-        calls: list[Call[object]] = []
+        calls: list[Call[Any]] = []
         for work, outcome in ended:
             if outcome is PLAIN:
                 plain.append(Ended(work.entry, work.hold))
@@ -46,8 +47,8 @@ class Feed:
                 plain.append(Ended(work.entry, work.hold, outcome.ttl_ms, outcome.record))
             else:
                 calls.append(self._settle(work, outcome))
-        if plain:
-            calls.append(self.store.finish(self.token, self._next(), plain))
+        for start in range(0, len(plain), MOST):
+            calls.append(self.store.finish(self.token, self._next(), plain[start : start + MOST]))
         return calls
 
     def let_go(self, ended: Iterable[tuple[Work, Outcome]]) -> None:
@@ -55,7 +56,7 @@ class Feed:
         for work, _ in ended:
             self.held.pop(work.entry, None)
 
-    def release(self, works: Iterable[Work]) -> list[Call[object]]:
+    def release(self, works: Iterable[Work]) -> list[Call[Any]]:
         """The calls that give these back, unstarted."""
         by_hold: dict[bytes, list[bytes]] = {}
         for work in works:
@@ -66,7 +67,7 @@ class Feed:
         self._number += 1
         return self._number
 
-    def _settle(self, work: Work, outcome: Outcome) -> Call[object]:
+    def _settle(self, work: Work, outcome: Outcome) -> Call[Any]:
         here = self.store.partition
         born_here = [entry for partition, entry in outcome.born if partition == here]
         elsewhere = [(str(p), pack_entries([entry])) for p, entry in outcome.born if p != here]

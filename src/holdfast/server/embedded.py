@@ -223,7 +223,7 @@ class Embedded:
             return
         with _turn(place, Patience(5.0)), take(place.users) or nullcontext() as alone:
             if alone and not place.kept.exists():
-                process.shut_down(place, self._socket, Patience(self._patience_s))
+                process.shut_down(place, place.recorded_socket() or self._socket, Patience(self._patience_s))
 
 
 def _enter(place: Place, patience: Patience) -> Held:

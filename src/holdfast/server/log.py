@@ -19,15 +19,19 @@ _WRONG_VERSION = (
 )
 NO_SPACE = "The data could not be written: free some space on the disk, or raise the limit (`ulimit -f`, quota)."
 _DAMAGE = (
-    "The data is damaged, and nothing was changed. Copy the directory away first. Then put a backup in its place, or "
-    "cut the log at the damage, losing what was written after it: `ln -s {binary} valkey-check-aof` and "
-    "`./valkey-check-aof --fix {aof}/appendonly.aof.manifest`."
+    "The data is damaged; nothing was changed. Copy the directory away first, then put a backup of {aof} in its place."
+)
+# Not the manifest, as the server itself suggests: the checker of Valkey 9.1 does not know the base file's new magic.
+_CUT = (
+    " Without a backup, cut the log at the damage, which loses what was written after it: "
+    "`ln -s {binary} valkey-check-aof` and `./valkey-check-aof --fix {aof}/{file}`."
 )
 _TOO_OLD = "{server} does not understand its configuration. Use Valkey 7.2 or newer."
 _REMEDIES = (
     (re.compile(r"Can't handle RDB format version"), _WRONG_VERSION),
     (re.compile(r"No space left|Disk quota exceeded|File too large|AOF write error|for fsync error"), NO_SPACE),
-    (re.compile(r"Bad file format|Unexpected end of file|Unrecoverable error|reading the RDB|Fatal error"), _DAMAGE),
+    (re.compile(r"Bad file format reading the append only file (?P<file>\S+\.incr\.aof)"), _DAMAGE + _CUT),
+    (re.compile(r"Bad file format|Unexpected end of file|Unrecoverable|Fatal error|MANIFEST FILE ERROR"), _DAMAGE),
     (re.compile(r"FATAL CONFIG FILE ERROR"), _TOO_OLD),
 )
 
@@ -57,7 +61,10 @@ def said(log: Path, since: int = 0, most: int = 1 << 16) -> list[str]:
 def remedy(lines: list[str], **facts: object) -> str:
     """What to do about what these lines complain of, or ''."""
     text = "\n".join(lines)
-    return next((advice.format(**facts) for pattern, advice in _REMEDIES if pattern.search(text)), "")
+    for pattern, advice in _REMEDIES:
+        if found := pattern.search(text):
+            return advice.format(**facts, **found.groupdict())
+    return ""
 
 
 def truncated(lines: list[str]) -> tuple[str, int] | None:
