@@ -32,6 +32,11 @@ class Executor:
         """How many jobs nobody has taken yet."""
         return (self._threads.waiting if self._threads else 0) + (self._loop.waiting if self._loop else 0)
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing runs or waits here."""
+        return not (self._in_threads or self._in_loop)
+
     def room(self, ahead: int) -> int:
         """How many more jobs to claim, if *ahead* of them may wait."""
         threads = self._settings.threads + ahead - self._in_threads

@@ -1,45 +1,50 @@
 """The only loop of a child that asks for work. One turn: commit what ended, claim what fits, hand it over.
 
-Its one rule: what ended and what is claimed travel in one round trip, and while it travels the threads go on with what
-is here already.
+Its one rule: what ended and what is claimed travel in one round trip, and the next one is on its way before what the
+last one brought is opened: so the server, this loop and the threads all work at the same time.
 """
 
 from __future__ import annotations
 
-import os
-import select
 from collections import deque
 from collections.abc import Iterable, Sequence
-from typing import Any
+from contextlib import suppress
+from typing import Any, NamedTuple
 
 from holdfast.clock import mono_s
-from holdfast.engine.keys import Partition
 from holdfast.engine.model import Claimed
 from holdfast.engine.store import Store
 from holdfast.errors import Cancelled, HoldfastError, Unavailable
 from holdfast.events import emit, warn
 from holdfast.runtime.executor import Executor
-from holdfast.runtime.feed import Feed
+from holdfast.runtime.feeds import Feed, Feeds
 from holdfast.runtime.pace import MOST, PATIENCE_S, Pace
 from holdfast.runtime.relay import relay
+from holdfast.runtime.senses import Heard, Senses
 from holdfast.runtime.slots import Slots
 from holdfast.settings import WorkerSettings
 from holdfast.wire.call import Call
 from holdfast.wire.connect import Address
-from holdfast.wire.sync import Ear, Link
-from holdfast.work import Outcome, Source, Work
+from holdfast.wire.sync import Link
+from holdfast.work import PLAIN, Outcome, Source, Work
 
 #: The net below the bells: should one be lost, work waits this long at most.
 POLL_S = 1.0
 #: While there is enough to run, ends are gathered for this long before they are committed.
 LINGER_S = 0.002
+#: A claim asks for this many at the most, so that one half of what waits here travels while the other half runs.
+HALF = MOST // 2
+#: So many jobs are opened before the next turn is sent: it would take longer than they do.
+FEW = 20
 #: Jobs that are interrupted at the end of a stop have this long to clean up.
 UNWIND_S = 1.0
 #: How long this child makes itself empty for a job that must run alone, and how long it lets others come first then.
 DRAIN_S, DRAIN_PAUSE_S = 1.0, 5.0
 
+Pair = tuple[Any, Outcome]
 
-class Gone(Exception):  # noqa: N818 - no error: others have taken over what this child held
+
+class Gone(Exception):
     """This child was taken for dead; nothing that it holds is its own any more."""
 
 
@@ -54,33 +59,53 @@ class Refused:
         self.hold = hold
 
 
+class Claim(NamedTuple):
+    """Whom to ask, for how many, and whether for one that must run alone."""
+
+    feed: Feed
+    limit: int
+    alone: bool = False
+
+
+class Turn(NamedTuple):
+    """What travels together: what has ended, by where it came from, and a claim."""
+
+    parts: list[tuple[Feed, Sequence[Pair]]]
+    commits: list[Call[Any]]
+    claim: Claim | None
+
+
 class Fetcher:
-    """Feeds the threads of one child."""
+    """Feeds the threads of one child.
+
+    Example:
+        >>> Fetcher(address, token, [[store]], app.source(), settings, Slots(105), control, 0.0).run()
+    """
 
     def __init__(
         self, address: Address, token: str, ranks: Sequence[Sequence[Store]], source: Source,
         settings: WorkerSettings, slots: Slots, control: int, async_share: float,
     ) -> None:  # fmt: skip
         self._link = Link(address)
-        self._ear = Ear(address)
-        self._token = token
-        self._ranks: list[deque[Feed]] = []
-        self._feeds: list[Feed] = []
-        self._by_bell: dict[str, Feed] = {}
+        #: For what must not wait for the turn that is under way.
+        self._aside = Link(address)
+        self._senses = Senses(address, control)
+        self._feeds = Feeds(token)
         for rank in ranks:
-            self._add_rank(rank)
+            self._feeds.add(rank)
+        self._listen()
         self._source = source
         self._settings = settings
         self._executor = Executor(settings, slots, self._report, async_share)
         self._pace = Pace()
+        self._ended: deque[Pair] = deque()
+        self._refused: list[Pair] = []
+        self._uncommitted: list[Pair] = []
+        self._commit_s = 0.0
+        self._under_way: Turn | None = None
+        #: How many jobs a claim has brought that are not opened yet.
+        self._arriving = 0
         self._handed_s = 0.0
-        self._ended: deque[tuple[Any, Outcome]] = deque()
-        self._refused: list[tuple[Any, Outcome]] = []
-        self._asleep = False
-        self._control = control
-        self._wake_read, self._wake_write = os.pipe()
-        os.set_blocking(self._wake_write, False)
-        self._is_listening = False
         self._alone = False
         self._drain_from_s = 0.0
         self._poll_s = mono_s() + POLL_S
@@ -93,69 +118,72 @@ class Fetcher:
     def run(self) -> None:
         """Work until told to stop, or in a drain until nothing is left."""
         while not self._is_over():
-            ended = self._collect()
+            arrived = self._arrive()
+            if arrived and self._arriving <= FEW:
+                self._open(*arrived)
+                arrived = None
+            self._collect()
             claim = self._next_claim()
-            if claim is None and ended and self._executor.waiting and not self._is_stopping:
-                self._wait(LINGER_S, for_ends=False)
-                ended += self._collect()
-                claim = self._next_claim()
-            if ended or claim:
-                self._turn(ended, claim)
-            else:
-                self._wait(self._pause())
+            if claim or (self._uncommitted and self._is_time_to_commit()):
+                self._send(claim)
+            if arrived:
+                self._open(*arrived)
+            if self._under_way is None and not self._is_over():
+                self._wait()
             self._look_at_the_clock()
-        self._link.close()
-        self._ear.close()
-
-    def _add_rank(self, stores: Sequence[Store]) -> None:
-        """Another queue, to be asked after those that are here."""
-        first = len(self._feeds)
-        feeds = [Feed(first + i, store, self._token) for i, store in enumerate(stores)]
-        self._ranks.append(deque(feeds))
-        self._feeds += feeds
-        self._by_bell.update((feed.bell, feed) for feed in feeds)
-        self._is_listening = False
+        for closable in (self._link, self._aside, self._senses):
+            closable.close()
 
     def stop(self, timeout_s: float) -> None:
         """Take nothing new, give back what has not started, end when the rest has ended or the time is over."""
         self._is_stopping = True
         self._stop_s = min(self._stop_s, mono_s() + timeout_s)
+        self._senses.poke()
 
     @property
     def in_hand(self) -> int:
         """How many jobs this child holds."""
-        return sum(len(feed.held) for feed in self._feeds)
+        return self._feeds.in_hand + self._arriving
 
     def _is_over(self) -> bool:
-        if self._is_stopping or (self._settings.drain and not any(feed.is_hungry for feed in self._feeds)):
-            return not self.in_hand and not self._refused
+        is_done = self._settings.drain and not (self._feeds.are_hungry or self._feeds.suspicious())
+        if self._is_stopping or is_done:
+            return not (self.in_hand or self._uncommitted or self._refused or self._under_way)
         return False
 
-    def _turn(self, ended: list[tuple[Any, Outcome]], claim: tuple[Feed, int, bool] | None) -> None:
-        groups = self._by_feed(ended)
-        commits = [call for feed, part in groups for call in feed.commits(part)]
+    def _send(self, claim: Claim | None) -> None:
+        parts = self._feeds.parted(self._uncommitted)
+        self._uncommitted = []
+        commits = [call for feed, part in parts for call in feed.commits(part)]
         calls: list[Call[Any]] = list(commits)
-        if claim is not None:
-            feed, limit, alone = claim
-            calls.append(feed.store.claim(feed.token, limit, alone))
-        try:
+        if claim:
+            calls.append(claim.feed.claim(claim.limit, claim.alone))
+        self._under_way = Turn(parts, commits, claim)
+        # Whoever waits for the answer will miss it, and ask again.
+        with suppress(Unavailable):
             self._link.send(calls)
+
+    def _arrive(self) -> tuple[Feed, Claimed] | None:
+        """The answers to what is under way; what its claim brought is yet to be opened."""
+        turn, self._under_way = self._under_way, None
+        if turn is None:
+            return None
+        claim = turn.claim
+        try:
             answers = self._link.receive()
         except Unavailable as error:
             warn("server.away", error=error)
-            answers = self._insist(commits)
+            answers = self._insist(turn.commits)
             claim = None
-        for feed_, part in groups:
-            feed_.let_go(part)
-        self._note_lost(answers[: len(commits)])
-        if claim is not None:
-            self._accept(claim[0], answers[-1], claim[1], alone=claim[2])
-        self._pace.note(len(ended), mono_s())
-        self._relay()
+        for feed, part in turn.parts:
+            feed.let_go(part)
+        self._note_lost(answers[: len(turn.commits)])
+        self._relay(turn.parts)
+        return self._note(claim, answers[-1]) if claim else None
 
-    def _collect(self) -> list[tuple[Any, Outcome]]:
-        """What has ended since the last turn."""
-        works: list[tuple[Any, Outcome]] = []
+    def _collect(self) -> None:
+        """Take note of what has ended."""
+        works: list[Pair] = []
         ended = self._ended
         try:
             while len(works) < MOST:
@@ -163,7 +191,11 @@ class Fetcher:
         except IndexError:
             pass
         if works:
+            now = mono_s()
             self._executor.ended([work for work, _ in works])
+            self._pace.note(len(works), now)
+            if self._executor.is_empty:
+                self._pace.rest(now)
         if self._is_abandoning:
             # What our own interruption made of a job is no failure of it.
             self._give_back([work for work, outcome in works if outcome.verdict != "done"])
@@ -171,70 +203,57 @@ class Fetcher:
         if self._refused:
             works += self._refused
             self._refused = []
-        return works
+        if works and not self._uncommitted:
+            self._commit_s = mono_s() + LINGER_S
+        self._uncommitted += works
 
-    def _by_feed(self, ended: list[tuple[Any, Outcome]]) -> list[tuple[Feed, list[tuple[Any, Outcome]]]]:
-        if len(self._feeds) == 1:
-            return [(self._feeds[0], ended)] if ended else []
-        groups: dict[int, list[tuple[Any, Outcome]]] = {}
-        for pair in ended:
-            groups.setdefault(pair[0].feed, []).append(pair)
-        return [(self._feeds[index], part) for index, part in groups.items()]
+    def _is_time_to_commit(self) -> bool:
+        """While there is enough to run, ends wait for others, so that fewer calls carry them."""
+        return not self._executor.waiting or self._is_stopping or self._commit_s <= mono_s()
 
     # -- claiming ---------------------------------------------------------------------------------
 
-    def _next_claim(self) -> tuple[Feed, int, bool] | None:
-        """Whom to ask, for how many, and whether for one that must run alone."""
+    def _next_claim(self) -> Claim | None:
         if self._is_stopping:
             return None
         if self._alone:
             if self.in_hand:
                 return None
             self._alone = False
-        suspects = next((feed for feed in self._feeds if feed.has_suspects), None)
-        if suspects is not None:
+        suspicious = self._feeds.suspicious()
+        if suspicious is not None:
             now = mono_s()
             if not self.in_hand:
-                return suspects, 1, True
+                return Claim(suspicious, 1, alone=True)
             if self._drain_from_s + DRAIN_S + DRAIN_PAUSE_S < now:
                 self._drain_from_s = now
             if now < self._drain_from_s + DRAIN_S:
                 return None
         ahead = self._pace.ahead
-        room = min(self._executor.room(ahead), MOST)
+        room = min(self._executor.room(ahead) - self._arriving, HALF)
         if room < max(1, ahead // 2):
             return None
-        feed = self._hungry_feed()
-        return None if feed is None else (feed, room, False)
+        feed = self._feeds.hungry()
+        return None if feed is None else Claim(feed, room)
 
-    def _hungry_feed(self) -> Feed | None:
-        for rank in self._ranks:
-            for _ in range(len(rank)):
-                feed = rank[0]
-                # The partitions of one queue take turns; queues do not.
-                rank.rotate(-1)
-                if feed.is_hungry:
-                    return feed
-        return None
-
-    def _accept(self, feed: Feed, claimed: Claimed | HoldfastError, limit: int, *, alone: bool = False) -> None:
+    def _note(self, claim: Claim, claimed: Claimed | HoldfastError) -> tuple[Feed, Claimed] | None:
+        """What the answer to a claim says beside the entries, if it brings any."""
+        feed = claim.feed
         if isinstance(claimed, HoldfastError):
             warn("claim.failed", partition=feed.store.partition, error=claimed)
             feed.is_hungry = False
-            return
+            return None
         if claimed.word == "gone":
             raise Gone
-        if claimed.word == "paused":
-            feed.is_hungry = False
-            return
         feed.has_suspects = claimed.suspects > 0
         if not claimed.ids:
             feed.is_hungry = False
             if claimed.next_due >= 0:
                 feed.due_s = mono_s() + max(claimed.next_due - claimed.now, 0) / 1000
-            return
-        self._alone = alone
-        self._open(feed, claimed)
+            return None
+        self._alone = claim.alone
+        self._arriving = len(claimed.ids)
+        return feed, claimed
 
     def _open(self, feed: Feed, claimed: Claimed) -> None:
         works: list[Work] = []
@@ -249,17 +268,18 @@ class Fetcher:
                 work.feed = index
                 works.append(work)
         self._handed_s = mono_s()
-        if not self.in_hand:
-            self._pace.begin(self._handed_s)
+        self._pace.begin(self._handed_s)
         feed.take(works)
-        self._executor.hand_over(works)
+        self._arriving = 0
+        if self._is_stopping:
+            self._give_back(works)
+        else:
+            self._executor.hand_over(works)
 
     def _report(self, work: Work, outcome: Outcome) -> None:
         """A thread says that a job has ended."""
         self._ended.append((work, outcome))
-        if self._asleep:
-            self._asleep = False
-            os.write(self._wake_write, b".")
+        self._senses.wake()
 
     def _note_lost(self, answers: Iterable[Any]) -> None:
         for answer in answers:
@@ -270,32 +290,44 @@ class Fetcher:
             elif isinstance(answer, tuple) and answer:
                 warn("job.lost", ids=",".join(answer), reason="somebody else had taken them over")
 
+    def _relay(self, parts: Sequence[tuple[Feed, Sequence[Pair]]]) -> None:
+        for feed, _ in parts:
+            if feed.has_outgoing:
+                feed.has_outgoing = False
+                try:
+                    relay(self._aside, feed.store)
+                except Unavailable as error:
+                    # It stays in the outbox, and the supervisors look there as well.
+                    warn("outbox.waits", partition=feed.store.partition, error=error)
+
     # -- when the server was away -----------------------------------------------------------------
 
     def _insist(self, commits: Sequence[Call[Any]]) -> list[Any]:
         """Repeat what may not have arrived, then ask what this child holds: a claim's answer may be lost."""
+        answers = self._repeat(self._link, commits)
+        recalled = self._repeat(self._link, [feed.recall() for feed in self._feeds])
+        emit("server.back")
+        self._senses.reconnect()
+        for feed, held in zip(self._feeds, recalled, strict=True):
+            self._recall(feed, held)
+        return answers
+
+    def _repeat(self, link: Link, calls: Sequence[Call[Any]]) -> list[Any]:
+        """Run calls until they are answered, however long the server is away; only a stop ends it."""
         while True:
             try:
-                answers = self._link.run_many(commits) if commits else []
-                for feed in self._feeds:
-                    self._recall(feed)
+                return link.run_many(calls) if calls else []
             except Unavailable as error:
                 warn("server.away", error=error)
-                self._hear_control()
+                self._heed(self._senses.control())
                 if mono_s() > self._stop_s + UNWIND_S:
                     raise
-            else:
-                emit("server.back")
-                self._is_listening = False
-                return answers
 
-    def _recall(self, feed: Feed) -> None:
-        held = self._link.run(feed.store.recall(feed.token))
+    def _recall(self, feed: Feed, held: Claimed) -> None:
         if held.word == "gone":
             raise Gone
-        unknown = [i for i, entry in enumerate(held.ids) if entry not in feed.held]
-        known = {work.entry for work, _ in self._refused}
-        unknown = [i for i in unknown if held.ids[i] not in known]
+        known = {work.entry for work, _ in (*self._refused, *self._uncommitted)}
+        unknown = [i for i, entry in enumerate(held.ids) if entry not in feed.held and entry not in known]
         self._open(
             feed,
             held._replace(
@@ -309,106 +341,64 @@ class Fetcher:
 
     # -- waiting ----------------------------------------------------------------------------------
 
-    def _pause(self) -> float:
-        """How long nothing will happen that nobody tells us."""
+    def _wait(self) -> None:
+        """Until something happens, or should be looked at."""
         now = mono_s()
-        next_s = min(self._poll_s, self._stop_s, *(feed.due_s for feed in self._feeds))
+        next_s = min(self._poll_s, self._stop_s, self._feeds.next_due_s)
         if self._executor.waiting:
             next_s = min(next_s, now + PATIENCE_S / 2)
-        return max(next_s - now, 0.0)
+        if self._refused:
+            next_s = now
+        if self._uncommitted:
+            self._heed(self._senses.wait(max(min(next_s, self._commit_s) - now, 0.0), for_ends=False))
+        else:
+            self._heed(self._senses.wait(max(next_s - now, 0.0), for_ends=True, has_ends=self._ended))
 
-    def _wait(self, timeout_s: float, *, for_ends: bool = True) -> None:
-        poll = select.poll()
-        poll.register(self._control, select.POLLIN)
-        poll.register(self._wake_read, select.POLLIN)
-        ear = self._listening_ear()
-        if ear >= 0:
-            poll.register(ear, select.POLLIN)
-        self._asleep = for_ends
-        if for_ends and self._ended:
-            timeout_s = 0.0
-        # Rounded up: a scheduled job must not make this loop spin through the last millisecond.
-        ready = {fd for fd, _ in poll.poll(int(timeout_s * 1000) + 1 if timeout_s else 0)}
-        self._asleep = False
-        if self._wake_read in ready:
-            os.read(self._wake_read, 4096)
-        if self._control in ready:
-            self._hear_control()
-        if ear in ready:
-            self._hear_bells()
+    def _listen(self) -> None:
+        self._senses.listen(self._feeds.bells, "bell")
+        self._senses.listen(self._feeds.wishes, "wish")
 
-    def _listening_ear(self) -> int:
-        try:
-            if not self._is_listening:
-                self._ear.close()
-                self._ear.listen(*self._by_bell, *(feed.wishes for feed in self._feeds))
-                self._is_listening = True
-                self._get_hungry()
-            return self._ear.fileno()
-        except Unavailable:
-            return -1
+    def _heed(self, heard: Iterable[Heard]) -> None:
+        for word, rest in heard:
+            match word:
+                case "bell":
+                    self._answer(self._feeds.rung(rest))
+                case "wish" | "cancel":
+                    self._cancel(rest)
+                case "stop":
+                    self.stop(float(rest))
+                case "feed":
+                    queue, count = rest.split()
+                    self._feeds.add_queue(queue, int(count))
+                    self._listen()
+                case "anew":
+                    self._feeds.wake()
 
-    def _hear_bells(self) -> None:
-        try:
-            while (message := self._ear.hear(0)) is not None:
-                channel, text = message
-                feed = self._by_bell.get(channel)
-                if feed is None:
-                    self.cancel(text)
-                else:
-                    self._rung(feed)
-        except Unavailable:
-            self._is_listening = False
-
-    def _rung(self, feed: Feed) -> None:
-        feed.is_hungry = True
+    def _answer(self, feed: Feed) -> None:
+        """Somebody rang: come, or pass it on."""
         if not self._is_stopping and self._next_claim() is None:
-            # No room: another worker shall have it.
-            self._link.run(feed.store.claim(feed.token, 0))
+            with suppress(Unavailable):
+                self._aside.run(feed.claim(0))
 
-    def _hear_control(self) -> None:
-        if not select.select([self._control], [], [], 0)[0]:
-            return
-        said = os.read(self._control, 65536)
-        if not said:
-            # The supervisor is gone, and with it whoever renews our lease.
-            os._exit(1)
-        for line in said.decode().splitlines():
-            word, _, rest = line.partition(" ")
-            if word == "stop":
-                self.stop(float(rest))
-            elif word == "cancel":
-                self.cancel(rest)
-            elif word == "feed":
-                queue, count = rest.split()
-                namespace = self._feeds[0].store.partition.namespace
-                self._add_rank([Store(Partition(namespace, queue, index)) for index in range(int(count))])
-
-    def cancel(self, id: str) -> None:
+    def _cancel(self, id: str) -> None:
         """Somebody wants this job to stop."""
-        for feed in self._feeds:
-            work = feed.held.get(id.encode())
-            if work is not None and not work.wish:
-                work.wish = True
-                self._executor.interrupt(work, Cancelled)
-
-    def _get_hungry(self) -> None:
-        for feed in self._feeds:
-            feed.is_hungry = True
+        work = self._feeds.find(id.encode())
+        if work is not None and not work.wish:
+            work.wish = True
+            self._executor.interrupt(work, Cancelled)
 
     def _look_at_the_clock(self) -> None:
         now = mono_s()
-        for feed in self._feeds:
-            if feed.due_s <= now:
-                feed.due_s = float("inf")
-                feed.is_hungry = True
+        self._feeds.wake_due(now)
         if self._poll_s <= now and not self._settings.drain:
             self._poll_s = now + POLL_S
-            self._get_hungry()
+            self._feeds.wake()
         if self._executor.waiting:
             self._mind_the_waiting(now)
         if self._stop_s <= now:
             self._abandon(now)
+
+    # -- giving back ------------------------------------------------------------------------------
 
     def _mind_the_waiting(self, now: float) -> None:
         """What would wait here for long goes back, so that a neighbour may have it."""
@@ -428,20 +418,7 @@ class Fetcher:
         for feed in self._feeds:
             self._give_back(list(feed.held.values()))
 
-    def _give_back(self, works: list[Work]) -> None:
-        for feed in self._feeds:
-            own = [work for work in works if work.feed == feed.index]
-            for start in range(0, len(own), MOST):
-                part = own[start : start + MOST]
-                self._link.run_many(feed.release(part))
-                for work in part:
-                    feed.held.pop(work.entry, None)
-
-    def _relay(self) -> None:
-        for feed in self._feeds:
-            if feed.has_outgoing:
-                try:
-                    feed.has_outgoing = not relay(self._link, feed.store)
-                except Unavailable:
-                    # It stays in the outbox; the supervisor looks there as well.
-                    feed.has_outgoing = False
+    def _give_back(self, works: Sequence[Work]) -> None:
+        for feed, part in self._feeds.parted([(work, PLAIN) for work in works]):
+            self._repeat(self._aside, feed.release([work for work, _ in part]))
+            feed.let_go(part)

@@ -1,4 +1,4 @@
-"""Runs `async def` jobs, all in one event loop. Its one rule: the loop belongs to the jobs; nothing of ours blocks it."""
+"""Runs `async def` jobs, all in one event loop. Its one rule: the loop is the jobs' own; nothing of ours blocks it."""
 
 from __future__ import annotations
 
@@ -18,9 +18,7 @@ from holdfast.work import Outcome, Work
 class Loop:
     """An event loop in a thread of its own."""
 
-    def __init__(
-        self, slots: Slots, first_slot: int, count: int, report: Report
-    ) -> None:
+    def __init__(self, slots: Slots, first_slot: int, count: int, report: Report) -> None:
         self.count = count
         self._slots = slots
         self._free = deque(range(first_slot, first_slot + count))

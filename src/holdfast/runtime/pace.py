@@ -26,6 +26,7 @@ class Pace:
         self._rate = 0.0
         self._since_s = 0.0
         self._count = 0
+        self._idle_s: float | None = 0.0
 
     @property
     def ahead(self) -> int:
@@ -39,7 +40,14 @@ class Pace:
 
     def begin(self, now_s: float) -> None:
         """There is something to run again; the time without work does not count."""
-        self._since_s, self._count = now_s, 0
+        if self._idle_s is not None:
+            self._since_s += now_s - self._idle_s
+            self._idle_s = None
+
+    def rest(self, now_s: float) -> None:
+        """There is nothing to run any more."""
+        if self._idle_s is None:
+            self._idle_s = now_s
 
     def note(self, ended: int, now_s: float) -> None:
         """So many have ended since the last call."""
