@@ -139,6 +139,13 @@ class Client:
             self._pool = Pool(self.address)
         return self._pool.run(call)
 
+    def run_many(self, calls: Sequence[Call[Any]]) -> list[Any]:
+        """Run calls in one round trip."""
+        if self._pool is None:
+            self._pool = Pool(self.address)
+        with self._pool.link() as link:
+            return link.run_many(calls)
+
     def put(self, store: Store, entries: Sequence[Entry]) -> list[str]:
         """Bring entries; answers '' or the id that stands in the way, for each."""
         self.announce(store.partition.queue)
@@ -265,6 +272,13 @@ class Postbox:
         self._tail = tail
         self._turn = threading.Lock()
         self._letters: deque[Letter] = deque()
+
+    def run_many(self, calls: Sequence[Call[Any]]) -> list[Any]:
+        """Run calls in one round trip."""
+        if self._pool is None:
+            self._pool = Pool(self.address)
+        with self._pool.link() as link:
+            return link.run_many(calls)
 
     def put(self, store: Store, entries: Sequence[Entry]) -> list[str]:
         """Bring entries to one partition."""

@@ -184,6 +184,18 @@ class Store:
         """Some ids out of a hash, and the cursor for more; 0 when that was all."""
         return Plain(("HSCAN", self.partition.key(name), cursor, "COUNT", count), _scanned)
 
+    def keys(self, cursor: int = 0, count: int = 1000) -> Call[tuple[int, list[str]]]:
+        """Some names of keys of the partition, and the cursor for more; 0 when that was all."""
+        prefix = self.partition.key("")
+        return Plain(
+            ("SCAN", cursor, "MATCH", f"{prefix}*", "COUNT", count),
+            lambda reply: (int(reply[0]), [name.removeprefix(prefix) for name in _strings(reply[1])]),
+        )
+
+    def expiry(self, name: str) -> Call[int]:
+        """In how many ms a key will be gone; -1 for never, -2 if it is gone."""
+        return Plain(("PTTL", self.partition.key(name)), int)
+
 
 class Registry:
     """What is known of a namespace as a whole: which queues there are, which workers.
