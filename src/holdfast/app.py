@@ -1,4 +1,4 @@
-"""The application: what a user makes once and hangs tasks on. Its one rule: to make one touches no server and no disk."""
+"""The application: what a user makes once and hangs tasks on. Its one rule: it touches no server until it must."""
 
 from __future__ import annotations
 

@@ -135,15 +135,11 @@ class Client:
 
     def run(self, call: Call[T]) -> T:
         """Run a call."""
-        if self._pool is None:
-            self._pool = Pool(self.address)
-        return self._pool.run(call)
+        return self._the_pool().run(call)
 
     def run_many(self, calls: Sequence[Call[Any]]) -> list[Any]:
         """Run calls in one round trip."""
-        if self._pool is None:
-            self._pool = Pool(self.address)
-        with self._pool.link() as link:
+        with self._the_pool().link() as link:
             return link.run_many(calls)
 
     def put(self, store: Store, entries: Sequence[Entry]) -> list[str]:
@@ -191,6 +187,11 @@ class Client:
             ear.close()
             raise
         self._ears.append(ear)
+
+    def _the_pool(self) -> Pool:
+        if self._pool is None:
+            self._pool = Pool(self.address)
+        return self._pool
 
     def _box(self) -> Postbox:
         if self._postbox is None:
@@ -272,13 +273,6 @@ class Postbox:
         self._tail = tail
         self._turn = threading.Lock()
         self._letters: deque[Letter] = deque()
-
-    def run_many(self, calls: Sequence[Call[Any]]) -> list[Any]:
-        """Run calls in one round trip."""
-        if self._pool is None:
-            self._pool = Pool(self.address)
-        with self._pool.link() as link:
-            return link.run_many(calls)
 
     def put(self, store: Store, entries: Sequence[Entry]) -> list[str]:
         """Bring entries to one partition."""

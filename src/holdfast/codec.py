@@ -22,7 +22,7 @@ _BYTES = (bytes, bytearray, memoryview)
 _encode = msgspec.json.Encoder().encode
 
 
-class _Wrong(Exception):  # noqa: N818 - never leaves this module
+class _Wrong(Exception):
     """What is wrong, and the path to it from the inside out."""
 
     def __init__(self, what: str) -> None:

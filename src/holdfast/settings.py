@@ -1,4 +1,4 @@
-"""What may be tuned, with its unit in its name, checked once. Its one rule: nobody reads the environment but `from_env`."""
+"""What may be tuned, with its unit in its name, checked once. Its one rule: nobody else reads the environment."""
 
 from __future__ import annotations
 

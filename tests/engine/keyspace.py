@@ -1,4 +1,4 @@
-"""A partition as plain Python values, so that a test reads: before, call, after. Its one rule: the whole keyspace, always.
+"""A partition as plain Python values, so that a test reads: before, call, after. Its one rule: always all of it.
 
 A state is a dictionary from a key's name to what is there:
 

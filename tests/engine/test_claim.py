@@ -47,9 +47,7 @@ def test_the_order_is_that_of_priority_then_front_then_time_then_id(keyspace: Ke
 
 def test_an_entry_comes_with_its_marks(keyspace: Keyspace, store: Store) -> None:
     own = marks(failures=2, crashes=1, expires=NOW + 9, flags="kc")
-    before = keyspace.given(
-        {"jobs": jobs("a", "b"), "ready": {"a": 1, "b": 2}, "marks": {"b": own}, "workers": WORKER}
-    )
+    before = keyspace.given({"jobs": jobs("a", "b"), "ready": {"a": 1, "b": 2}, "marks": {"b": own}, "workers": WORKER})
     answer = keyspace.run(store.claim("w", 2))
     assert answer == claimed("a", "b", marks=[None, own.encode()])
     assert [Marks.parse(mark) for mark in answer.marks] == [Marks(), Marks(2, 1, NOW + 9, True)]

@@ -31,7 +31,8 @@ def test_it_says_where_an_entry_is(keyspace: Keyspace, store: Store, place: Stat
 
 
 def test_it_shows_its_past(keyspace: Keyspace, store: Store) -> None:
-    keyspace.given({"jobs": jobs("a"), "dead": {"a": 1}, "marks": {"a": marks(25, 1, 99, 5, "kc")}, "errors": {"a": "E"}})
+    past = {"marks": {"a": marks(25, 1, 99, 5, "kc")}, "errors": {"a": "E"}}
+    keyspace.given({"jobs": jobs("a"), "dead": {"a": 1}} | past)
     assert keyspace.run(store.look("a")) == Look("dead", 1, Marks(25, 1, 99, True), "E", b"", b"A")
 
 

@@ -67,7 +67,8 @@ def test_a_sender_without_an_expiry_is_remembered_for_ever(keyspace: Keyspace, s
 
 def test_an_id_that_is_present_stands_in_its_own_way(keyspace: Keyspace, store: Store) -> None:
     before = keyspace.given({"jobs": jobs("a"), "later": {"a": NOW + 5}})
-    assert keyspace.run(store.put("me", 1, [Entry("a", b"other"), entry("a", priority=3), entry("b")])) == ["a", "a", ""]
+    entries = [Entry("a", b"other"), entry("a", priority=3), entry("b")]
+    assert keyspace.run(store.put("me", 1, entries)) == ["a", "a", ""]
     changes = {
         "jobs": jobs("a", "b"),
         "ready": {"b": NOW},
@@ -143,9 +144,7 @@ def test_a_delay_counts_to_the_millisecond(
         ({"front": True, "priority": 2}, -NOW - 2 * P),
     ],
 )
-def test_priority_and_front_are_an_order(
-    keyspace: Keyspace, store: Store, options: dict[str, int], order: int
-) -> None:
+def test_priority_and_front_are_an_order(keyspace: Keyspace, store: Store, options: dict[str, int], order: int) -> None:
     keyspace.given()
     keyspace.run(store.put("me", 1, [entry("a", **options)]))
     assert keyspace.state() == {

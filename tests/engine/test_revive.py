@@ -67,7 +67,8 @@ def test_it_stands_in_line_if_somebody_has_it(keyspace: Keyspace, store: Store) 
 
 
 def test_dead_and_revived_keeps_its_key(keyspace: Keyspace, store: Store) -> None:
-    keyspace.given({"jobs": jobs("a"), "held:w": {"a": "5 1"}, "keyed": {"a": "k"}, "locks": {"k": "a"}, "workers": {"w": LEASE_END}})
+    keyed = {"keyed": {"a": "k"}, "locks": {"k": "a"}}
+    keyspace.given({"jobs": jobs("a"), "held:w": {"a": "5 1"}, "workers": {"w": LEASE_END}} | keyed)
     before = keyspace.state()
     keyspace.run(store.sweep("w", "died", max_crashes=1, error="E", culprits=["a"]))
     keyspace.run(store.revive(["a"]))

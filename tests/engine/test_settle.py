@@ -202,7 +202,8 @@ def test_who_ended_in_spite_of_it_has_ended_so(keyspace: Keyspace, store: Store,
 
 def test_children_are_born_in_the_same_step(keyspace: Keyspace, store: Store) -> None:
     before = keyspace.given(held("a", keyed={"a": "k"}, locks={"k": "a"}))
-    children = [entry("c1"), entry("c2", delay=50), entry("c3", key="k"), entry("c4", unique="u"), entry("c5", unique="u")]
+    children = [entry("c1"), entry("c2", delay=50), entry("c3", key="k")]
+    children += [entry("c4", unique="u"), entry("c5", unique="u")]
     assert keyspace.run(store.settle("w", 1, end("done", born_here=children))) == "done"
     changes = {
         "jobs": jobs("c1", "c2", "c3", "c4"),
@@ -308,11 +309,10 @@ def test_a_repeated_call_is_the_same_call(keyspace: Keyspace, store: Store, verd
     [{}, {"held:w": {"a": hold(fence=FENCE + 1)}}, {"held:v": {"a": hold()}}],
     ids=["gone", "newer", "another's"],
 )
-def test_a_lost_fence_writes_nothing(
-    keyspace: Keyspace, store: Store, verdict: Verdict, hold_of_a: State
-) -> None:
+def test_a_lost_fence_writes_nothing(keyspace: Keyspace, store: Store, verdict: Verdict, hold_of_a: State) -> None:
     place = {} if hold_of_a else {"ready": {"a": 1}}
-    before = keyspace.given({"jobs": jobs("a"), "workers": {"v": LEASE_END}, "cancels": {"a": "wish"}} | place | hold_of_a)
+    wish = {"jobs": jobs("a"), "workers": {"v": LEASE_END}, "cancels": {"a": "wish"}}
+    before = keyspace.given(wish | place | hold_of_a)
     assert keyspace.run(store.settle("w", 1, end(verdict, **EVERYTHING))) == "lost"
     assert keyspace.state() == before
 

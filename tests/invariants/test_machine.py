@@ -2,7 +2,7 @@
 
 A script is isolated, so a sequence of calls is every interleaving of those who call. After each call its answer, all
 keys of the partition and the auditor are compared with `Model`: a step that is half done, done twice, done under a
-stale fence or done in another order shows at once. `HOLDFAST_EXAMPLES=20000 pytest -m soak tests/invariants` looks for long.
+stale fence or done in another order shows at once. `HOLDFAST_EXAMPLES=20000` looks for longer.
 """
 
 from __future__ import annotations
@@ -208,7 +208,8 @@ class Engine(RuleBasedStateMachine):
         who = choose(self.handful(), worker)
         name = choose(sorted(who.hands), pick)
         end_of_it = Settlement(
-            name, who.hands.pop(name), verdict, delay, b"why " + name, 1000 * kept, b"record" * kept, self.born(children, False),
+            name, who.hands.pop(name), verdict, delay, b"why " + name, 1000 * kept, b"record" * kept,
+            self.born(children, False),
             [(str(THERE.partition), pack_entries(self.born([Options()] * n, False))) for n in elsewhere],
         )  # fmt: skip
         was_out = self.here.model.outgoing

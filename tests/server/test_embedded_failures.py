@@ -136,7 +136,7 @@ def test_what_no_tool_repairs_is_explained_without_one(data: Path, file: str) ->
     write(data, "a")
     (damaged,) = data.glob(f"appendonlydir/{file}")
     damaged.write_bytes(b"JUNK" + damaged.read_bytes()[4:])
-    with pytest.raises(EmbeddedError, match="The data is damaged.* backup") as told:
+    with pytest.raises(EmbeddedError, match=r"The data is damaged.* backup") as told:
         Embedded.join(data)
     assert "--fix" not in str(told.value).rpartition("The data is damaged")[2]
 

@@ -1,1 +1,1 @@
-"""What operators may do: the command line, and whatever else shows a system to people, call nothing deeper than this."""
+"""What operators may do. The command line, and whatever else shows a system to people, call nothing deeper."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import batched
+from itertools import islice
 from typing import Any
 
 from holdfast.client import Client
@@ -59,7 +59,8 @@ class _Auditor:
 
     def report(self) -> Report:
         report = Report(str(self._store.partition))
-        for ids in batched(self._ids(), CHUNK):
+        all_ids = self._ids()
+        while ids := list(islice(all_ids, CHUNK)):
             report.checked += len(ids)
             report.problems += self._look(ids).problems
         last = self._look(())

@@ -10,7 +10,7 @@ from holdfast.errors import OptionError
 MAX_DELAY_S = 5 * 366 * 86_400
 
 
-class End(Exception):  # noqa: N818 - the public names are words of the trade, and not errors
+class End(Exception):
     """The root of the three."""
 
 

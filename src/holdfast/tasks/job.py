@@ -61,7 +61,7 @@ class Job(Generic[R]):
     def result(self, timeout: float | timedelta | None = None) -> R:
         """What the job returned, as soon as it has; at most *timeout* seconds from now.
 
-        Raises `JobDead`, `JobCancelled` or `JobExpired` if it ended without a result, and `ResultTimeout` if it goes on.
+        Raises `JobDead`, `JobCancelled` or `JobExpired` if it ended without a result, `ResultTimeout` if it goes on.
         """
         return self._value(self._client.wait(self._store, self.id, _seconds(timeout)), timeout)
 

@@ -1,4 +1,4 @@
-"""Lua scripts as files with a contract on top. Their one rule: a header names the keys and arguments, a body uses names.
+"""Lua scripts as files with a contract on top. Their one rule: a header names keys and arguments, a body uses names.
 
 A header is made of comment lines::
 

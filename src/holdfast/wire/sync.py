@@ -72,12 +72,12 @@ class Link:
 
     def command(self, *args: Arg) -> Any:
         """Run one plain command and return its reply, bytes as they came."""
-        self._write(pack_command(args))
-        return self._read()
+        self.write(pack_command(args))
+        return self.read()
 
     def commands(self, *commands: Sequence[Arg]) -> list[Any]:
         """Run several plain commands in one round trip; the first error is raised after all were read."""
-        self._write(b"".join(pack_command(tuple(c)) for c in commands))
+        self.write(b"".join(pack_command(tuple(c)) for c in commands))
         return _all_or_raise([self._try_read() for _ in commands])
 
     def run(self, call: Call[T], tail: bytes = b"") -> T:
@@ -102,7 +102,7 @@ class Link:
 
     def send(self, calls: Sequence[Call[Any]], tail: bytes = b"") -> None:
         """Send calls and return at once; `receive` has their answers in the same order."""
-        self._write(b"".join([call.packed() for call in calls]) + tail)
+        self.write(b"".join([call.packed() for call in calls]) + tail)
         self._sent.append(_Sent(calls, tail))
 
     def receive(self) -> list[Any]:
@@ -117,7 +117,7 @@ class Link:
             for later in self._sent:
                 later.replies = self._replies(later)
             whole = _Sent([sent.calls[i] for i in forgotten], sent.tail)
-            self._write(b"".join([call.packed_whole() for call in whole.calls]) + whole.tail)
+            self.write(b"".join([call.packed_whole() for call in whole.calls]) + whole.tail)
             for i, reply in zip(forgotten, self._replies(whole), strict=True):
                 replies[i] = reply
         return [
@@ -140,14 +140,16 @@ class Link:
             self.last_tail = self._try_read() if sent.tail else None
         return sent.replies
 
-    def _write(self, data: bytes) -> None:
+    def write(self, data: bytes) -> None:
+        """Send packed commands."""
         try:
             self.connect().send_packed_command([data], check_health=False)
         except OUTAGES as error:
             self.close()
             raise outage(error, self.address.url) from None
 
-    def _read(self) -> Any:
+    def read(self) -> Any:
+        """The next reply; an error reply is raised."""
         reply = self._try_read()
         if isinstance(reply, redis.ResponseError):
             raise refusal(reply)
@@ -256,10 +258,10 @@ class Ear:
     def _change(self, word: str, channels: Sequence[str]) -> None:
         if not channels:
             return
-        self._link._write(pack_command((word, *channels)))
+        self._link.write(pack_command((word, *channels)))
         confirmed = 0
         while confirmed < len(channels):
-            kind, *rest = self._link._read()
+            kind, *rest = self._link.read()
             if kind.decode().upper() == word:
                 confirmed += 1
             elif kind == b"message":
@@ -273,7 +275,7 @@ class Ear:
         except OUTAGES as error:
             self._link.close()
             raise outage(error, self._link.address.url) from None
-        kind, *rest = self._link._read()
+        kind, *rest = self._link.read()
         if kind == b"message":
             self._heard.append((rest[0].decode(), rest[1].decode()))
         return True
