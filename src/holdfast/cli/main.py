@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from holdfast.cli.audit import audit
 from holdfast.cli.server import server
 from holdfast.cli.worker import worker
 
@@ -13,5 +14,6 @@ def main() -> None:
     """Background jobs on Valkey and Redis that are never lost."""
 
 
+main.add_command(audit)
 main.add_command(server)
 main.add_command(worker)
