@@ -89,16 +89,18 @@ class Client:
     @property
     def address(self) -> Address:
         """The server's address; without a URL the embedded server is started now, if it does not run."""
-        if self._address is None:
-            with self._joining:
-                if self._address is None:
-                    self._address = self._find()
-        return self._address
+        return self._address or self._join()
 
     @property
     def embedded(self) -> Embedded | None:
         """The embedded server, if this application uses it and has asked it for something."""
         return self._embedded
+
+    def _join(self) -> Address:
+        with self._joining:
+            if self._address is None:
+                self._address = self._find()
+            return self._address
 
     def _find(self) -> Address:
         settings = self.settings
@@ -241,8 +243,9 @@ class Client:
         side = self._loops.get(loop)
         if side is None:
             # To start the embedded server takes a while; the loop shall not stand still for it.
-            address = self._address or await asyncio.to_thread(lambda: self.address)
-            side = self._loops.setdefault(loop, LoopSide(address, self.tail))
+            if self._address is None:
+                await asyncio.to_thread(self._join)
+            side = self._loops.setdefault(loop, LoopSide(self.address, self.tail))
         return side
 
     async def aclose(self) -> None:
@@ -374,7 +377,8 @@ class LoopSide:
 
 def _take(letters: deque[Letter]) -> list[Letter]:
     """The oldest letters, as many as may travel together."""
-    taken, count = [], 0
+    taken: list[Letter] = []
+    count = 0
     while letters and (not taken or count + len(letters[0].entries) <= CHUNK):
         taken.append(letters.popleft())
         count += len(taken[-1].entries)

@@ -15,6 +15,7 @@ from holdfast.errors import JobCancelled, JobDead, JobExpired, JobNotFound, Resu
 from holdfast.tasks.ends import seconds
 from holdfast.tasks.envelope import ended_record, open_record
 from holdfast.tasks.source import ENDED_TTL_MS
+from holdfast.wire.call import Call
 
 R = TypeVar("R")
 Decode = Callable[[bytes | msgspec.Raw], Any]
@@ -86,7 +87,7 @@ class Job(Generic[R]):
     def __hash__(self) -> int:
         return hash(self.id)
 
-    def _cancel(self, reason: str) -> Any:
+    def _cancel(self, reason: str) -> Call[list[str]]:
         return self._store.cancel([self.id], ended_record("cancelled", reason), ENDED_TTL_MS)
 
     def _status(self, look: Look) -> str:

@@ -22,7 +22,8 @@ def backoff_from(option: Any) -> Callable[[int], float]:
     if option is None:
         return default_backoff
     if callable(option):
-        return option
+        made: Callable[[int], float] = option
+        return made
     if isinstance(option, Sequence) and not isinstance(option, str) and option:
         delays = [seconds("backoff", delay) for delay in option]
         return lambda count: delays[min(count, len(delays) - 1)]

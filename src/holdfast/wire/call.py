@@ -9,7 +9,8 @@ from hiredis import pack_command
 
 from holdfast.wire.script import Script
 
-T = TypeVar("T")
+#: What a call answers. Nothing is ever put into a call, so a call of a list is a call of an iterable.
+T_co = TypeVar("T_co", covariant=True)
 
 Arg = str | bytes | int
 
@@ -35,13 +36,13 @@ class Target:
         return b"*%d\r\n%b%b%b" % (3 + fixed + len(keys) + len(args), head, self.body, tail)
 
 
-class Call(Generic[T]):
+class Call(Generic[T_co]):
     """One call of one script: what to send and how to read the answer."""
 
     __slots__ = ("args", "decode", "keys", "target")
 
     def __init__(
-        self, target: Target, decode: Callable[[Any], T], args: Sequence[Arg] = (), keys: Sequence[str] = ()
+        self, target: Target, decode: Callable[[Any], T_co], args: Sequence[Arg] = (), keys: Sequence[str] = ()
     ) -> None:
         self.target = target
         self.decode = decode
@@ -65,7 +66,7 @@ class Call(Generic[T]):
         return f"<Call {self.name} {self.args!r:.80}>"
 
 
-class Plain(Call[T]):
+class Plain(Call[T_co]):
     """A single command of the server that needs no script, as a call.
 
     Only reads and writes that are the same when they are repeated: a lost reply repeats them.
@@ -73,7 +74,7 @@ class Plain(Call[T]):
 
     __slots__ = ("command",)
 
-    def __init__(self, command: Sequence[Arg], decode: Callable[[Any], T]) -> None:
+    def __init__(self, command: Sequence[Arg], decode: Callable[[Any], T_co]) -> None:
         self.command = command
         self.decode = decode
 
