@@ -26,7 +26,7 @@ SOUND: State = {
     "unique": {"u": "r"},
     "uniques": {"r": "u"},
     "outbox": {f"{FENCE} x/y/0 E": FENCE},
-    "meta": {"put": 16, "done": 2, "cancelled": 3, "expired": 1, "trimmed": 3, "line": 1},
+    "meta": {"put": 16, "done": 2, "cancelled": 3, "expired": 1, "trimmed": 3, "lined": 4},
 }
 
 

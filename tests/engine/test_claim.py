@@ -178,7 +178,7 @@ def test_what_is_due_takes_the_lock_of_its_key_or_lines_up(keyspace: Keyspace, s
         "line": ["k 1 b"],
         "waits": {"b": "k 1 b"},
         "marks": {"b": marks(order=NOW - 1)},
-        "meta": {"fence": FENCE, "line": 1},
+        "meta": {"fence": FENCE, "lined": 1},
     }
     assert keyspace.state() == but(before, changes)
 

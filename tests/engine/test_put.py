@@ -46,7 +46,7 @@ def test_a_repeated_call_does_not_bring_back_what_is_done(keyspace: Keyspace, st
 
 
 def test_a_copy_that_the_network_held_back_does_nothing(keyspace: Keyspace, store: Store) -> None:
-    before = keyspace.given({"sender:me": "7 for 1h"})
+    before = keyspace.given({"sender:me": "7 2:old for 1h"})
     assert keyspace.run(store.put("me", 6, [entry("late")])) == [""]
     assert keyspace.state() == but(before, {"meta": {"again": 1}})
 
@@ -189,7 +189,7 @@ def test_the_first_of_a_key_is_ready_and_the_others_stand_in_line(keyspace: Keys
         "waits": {"b": "k 1 b", "c": "k 2 c"},
         "marks": {"b": marks(order=NOW), "c": marks(order=NOW - 9 * P)},
         "sender:me": "1 for 1h",
-        "meta": {"clock": NOW, "put": 4, "line": 2},
+        "meta": {"clock": NOW, "put": 4, "lined": 2},
     }
 
 

@@ -51,7 +51,7 @@ def test_it_stands_in_line_if_somebody_has_it(keyspace: Keyspace, store: Store) 
         "line": ["k 1 c"],
         "waits": {"c": "k 1 c"},
         "marks": {"a": marks(9, flags="k"), "c": marks(order=3)},
-        "meta": {"line": 1},
+        "meta": {"lined": 1},
     }
     before = keyspace.given(state)
     assert keyspace.run(store.revive(["a"])) == ["revived"]
@@ -61,7 +61,7 @@ def test_it_stands_in_line_if_somebody_has_it(keyspace: Keyspace, store: Store) 
         "line": ["k 1 c", "k 2 a"],
         "waits": {"c": "k 1 c", "a": "k 2 a"},
         "marks": {"a": marks(order=NOW, flags="k"), "c": marks(order=3)},
-        "meta": {"line": 2},
+        "meta": {"lined": 2},
     }
     assert keyspace.state() == but(before, changes)
 
@@ -92,6 +92,6 @@ def test_a_call_takes_a_thousand_and_no_more(keyspace: Keyspace, store: Store) -
     state = keyspace.state()
     assert state["ready"] == {"0000": NOW}
     assert len(state["waits"]) == 999
-    assert state["meta"] == before["meta"] | {"line": 999}
+    assert state["meta"] == before["meta"] | {"lined": 999}
     with pytest.raises(OptionError, match="0 to 1,000 ids, not 1,001"):
         store.revive([*ids, "x"])

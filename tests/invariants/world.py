@@ -56,7 +56,7 @@ class World:
     def run(self, store: Store, call: Call[Any], audit: Call[Audit], ms: int) -> tuple[Any, dict[str, Any], Audit]:
         """Run *call* at *ms* by the server's own clock; its answer, all keys after it, and what the audit says."""
         key = store.partition.key
-        self._link._write(
+        self._link.write(
             b"".join(
                 [
                     pack_command(("MULTI",)),

@@ -38,7 +38,7 @@ CONTENT = {
     "inbox": ("list", "envelopes from programs that only know LPUSH"),
     "outbox": ("zset", "<place> NUL <partition> NUL <entries> -> place; what must reach another partition"),
     "cron": ("hash", "schedule -> its last tick"),
-    "meta": ("hash", "clock, fence, line, outgoing, paused, and the counters put, done, cancelled, ..."),
+    "meta": ("hash", "clock, fence, lined, outgoing, paused, and the counters put, done, cancelled, ..."),
     "held": ("hash", "held:<token>: id -> 'fence order', with ' s' behind it for a suspect"),
     "sender": (
         "string",

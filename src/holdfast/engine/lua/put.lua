@@ -19,7 +19,8 @@ if tonumber(last) >= number then
   for _ = entries + 1, #ARGV, 3 do
     answer[#answer + 1] = ''
   end
-  for i, other in string.gmatch(obstacles, ' (%d+):(%S+)') do
+  -- The obstacles are those of the last call; of an older one nobody waits for the answer any more.
+  for i, other in string.gmatch(tonumber(last) == number and obstacles or '', ' (%d+):(%S+)') do
     answer[i + 2] = other
   end
   return answer

@@ -2,7 +2,7 @@
 -- One entry of a key holds its lock; the others stand in line behind it. All lines are one sorted set without scores:
 -- its members are <key> NUL <place in line> NUL <id>, so the next of a key is the first member with its prefix.
 local function join_line(key, id)
-  local place = redis.call('HINCRBY', meta, 'line', 1)
+  local place = redis.call('HINCRBY', meta, 'lined', 1)
   local member = key .. '\0' .. string.format('%016.0f', place) .. '\0' .. id
   redis.call('ZADD', line, 0, member)
   redis.call('HSET', waits, id, member)
