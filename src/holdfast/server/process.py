@@ -19,7 +19,7 @@ from holdfast.clock import mono_s
 from holdfast.errors import EmbeddedError, ServerError, Unavailable
 from holdfast.server import config, log
 from holdfast.server.find import find_binary, version_of
-from holdfast.server.lock import Held, holders, take
+from holdfast.server.lock import Held, holders, no_fork, take
 from holdfast.server.place import Place, Record, write_whole
 from holdfast.wire.connect import Address
 from holdfast.wire.sync import Link
@@ -201,7 +201,7 @@ def end_unreachable(place: Place) -> None:
 
 def _spawn(place: Place, binary: str, life: Held) -> subprocess.Popen[bytes]:
     reap()
-    with place.log.open("ab") as output:
+    with place.log.open("ab") as output, no_fork:
         process = subprocess.Popen(
             [binary, str(place.conf)],
             stdin=subprocess.DEVNULL,
