@@ -23,9 +23,7 @@ def shared_server() -> Iterator[Server]:
 @pytest.fixture
 def server(shared_server: Server) -> Server:
     """The shared server, emptied."""
-    link = Link(shared_server.address)
-    link.command("FLUSHALL")
-    link.close()
+    shared_server.flush()
     return shared_server
 
 

@@ -60,6 +60,12 @@ class Server:
                 link.close()
                 return
 
+    def flush(self) -> None:
+        """Forget all data; scripts stay known."""
+        link = Link(self.address)
+        link.command("FLUSHALL")
+        link.close()
+
     def kill(self, sig: int = signal.SIGKILL) -> None:
         """End it the hard way, and wait until it is gone."""
         assert self.process is not None
