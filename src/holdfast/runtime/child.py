@@ -21,7 +21,7 @@ from holdfast.settings import WorkerSettings
 from holdfast.wire.connect import Address
 from holdfast.work import Source
 
-#: How a child ends that was taken for dead (EX_TEMPFAIL).
+#: How a child ends that was taken for dead, or that has lost the server (EX_TEMPFAIL).
 GONE = 75
 #: How long a thread may hold the interpreter while the fetcher waits for it; Python's own 5 ms are an age for it.
 SWITCH_S = 0.001
@@ -50,7 +50,9 @@ def run_child(
         log.warning("child.gone pid=%d token=%s: others took over what it held", os.getpid(), token)
         code = GONE
     except Unavailable as error:
+        # No fault of its jobs.
         log.warning("child.ends pid=%d: %s", os.getpid(), error)
+        code = GONE
     except BaseException:
         log.exception("child.failed pid=%d", os.getpid())
     finally:

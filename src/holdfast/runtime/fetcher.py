@@ -112,6 +112,7 @@ class Fetcher:
         self._stop_s = float("inf")
         self._is_stopping = False
         self._is_abandoning = False
+        self._has_abandoned = False
 
     # -- the loop ---------------------------------------------------------------------------------
 
@@ -148,7 +149,8 @@ class Fetcher:
     def _is_over(self) -> bool:
         is_done = self._settings.drain and not (self._feeds.are_hungry or self._feeds.suspicious())
         if self._is_stopping or is_done:
-            return not (self.in_hand or self._uncommitted or self._refused or self._under_way)
+            in_hand = self.in_hand and not self._has_abandoned
+            return not (in_hand or self._uncommitted or self._refused or self._under_way)
         return False
 
     def _send(self, claim: Claim | None) -> None:
@@ -171,12 +173,16 @@ class Fetcher:
         claim = turn.claim
         try:
             answers = self._link.receive()
+            _raise_outage(answers)
         except Unavailable as error:
             warn("server.away", error=error)
             answers = self._insist(turn.commits)
             claim = None
         for feed, part in turn.parts:
             feed.let_go(part)
+        if self._settings.drain and turn.parts:
+            # What has ended may have left something behind: whoever stood in line, or what it brought.
+            self._feeds.wake()
         self._note_lost(answers[: len(turn.commits)])
         self._relay(turn.parts)
         return self._note(claim, answers[-1]) if claim else None
@@ -376,7 +382,7 @@ class Fetcher:
 
     def _answer(self, feed: Feed) -> None:
         """Somebody rang: come, or pass it on."""
-        if not self._is_stopping and self._next_claim() is None:
+        if self._next_claim() is None:
             with suppress(Unavailable):
                 self._aside.run(feed.claim(0))
 
@@ -409,16 +415,24 @@ class Fetcher:
             self._give_back(self._executor.take_back(self._executor.waiting - self._pace.patience))
 
     def _abandon(self, now: float) -> None:
-        """Time is up: interrupt what runs, and give back what does not heed it."""
-        if not self._is_abandoning:
-            self._is_abandoning = True
-            self._stop_s = now + UNWIND_S
-            self._executor.interrupt(None, Cancelled)
+        """Time is up: interrupt what runs. What does not heed it ends with this process, and the supervisor gives it
+        back when it can run no more.
+        """
+        if self._is_abandoning:
+            self._has_abandoned = True
             return
-        for feed in self._feeds:
-            self._give_back(list(feed.held.values()))
+        self._is_abandoning = True
+        self._stop_s = now + UNWIND_S
+        self._executor.interrupt(None, Cancelled)
 
     def _give_back(self, works: Sequence[Work]) -> None:
         for feed, part in self._feeds.parted([(work, PLAIN) for work in works]):
             self._repeat(self._aside, feed.release([work for work, _ in part]))
             feed.let_go(part)
+
+
+def _raise_outage(answers: Iterable[Any]) -> None:
+    """A server that cannot do it now has not done it: as good as no answer."""
+    for answer in answers:
+        if isinstance(answer, Unavailable):
+            raise answer

@@ -35,11 +35,12 @@ class Seat:
 
     def run(self, work: Work) -> Outcome:
         """Make the call of a work; its outcome, even when an interruption strikes just behind the job."""
-        if work.wish:
-            return work.failed(Cancelled("cancelled before it started"))
         try:
             try:
+                # Whoever cancels makes the wish and looks for the seat; so this takes the seat and looks for the wish.
                 self.work = work
+                if work.wish:
+                    raise Cancelled("cancelled before it started")
                 value = work.call(*work.args, **work.kwargs)
             finally:
                 self._end()

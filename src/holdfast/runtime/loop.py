@@ -51,7 +51,8 @@ class Loop:
         for task, running in list(self._tasks.items()):
             if work is None or running is work:
                 self._why.setdefault(running, error)
-                task.cancel()
+                # Not before its first step: a task that is cancelled before it began never says that it has ended.
+                self._loop.call_soon(task.cancel)
 
     def _start(self) -> None:
         while self._free and self._todo:
@@ -61,7 +62,10 @@ class Loop:
                 return
             task = self._loop.create_task(self._run(work, self._free.popleft()))
             self._tasks[task] = work
-            task.add_done_callback(self._tasks.pop)
+            task.add_done_callback(self._forget)
+
+    def _forget(self, task: asyncio.Task[None]) -> None:
+        self._why.pop(self._tasks.pop(task), None)
 
     async def _run(self, work: Work, slot: int) -> None:
         hard_limit_s, soft_limit_s = work.hard_limit_s, work.soft_limit_s
@@ -85,9 +89,8 @@ class Loop:
         try:
             value = await work.call(*work.args, **work.kwargs)
         except BaseException as error:
-            why = self._why.pop(work, None)
+            why = self._why.get(work)
             if why is not None and isinstance(error, asyncio.CancelledError):
                 return work.failed(explained(why(), work))
             return work.failed(error)
-        self._why.pop(work, None)
         return work.ended(value)

@@ -42,7 +42,7 @@ class Slots:
         for slot in range(self.count):
             deadline_s, entry, feed, flag = _SLOT.unpack_from(self._table, slot * _SLOT.size)
             if flag:
-                yield Started(entry.decode(errors="replace"), feed, deadline_s)
+                yield Started(entry.rstrip(b"\0").decode(errors="replace"), feed, deadline_s)
 
     def clear(self) -> None:
         """Nothing runs: a new child takes over."""

@@ -12,15 +12,16 @@ import select
 import signal
 import socket
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from itertools import islice
 from typing import NoReturn
 
 from holdfast.clock import mono_s, wall_ms
 from holdfast.engine.keys import Partition
 from holdfast.engine.store import Registry, Store
-from holdfast.errors import Unavailable
+from holdfast.errors import HoldfastError, Unavailable
 from holdfast.events import emit, warn
 from holdfast.ids import new_token
 from holdfast.runtime.child import GONE, run_child
@@ -57,8 +58,8 @@ class Child:
     is_unwanted: bool = False
 
     def tell(self, line: str) -> None:
-        """Say something; a child that is dead already will be found so."""
-        with suppress(BrokenPipeError):
+        """Say something. A child that is dead already will be found so, one that does not listen must not stop us."""
+        with suppress(BrokenPipeError, BlockingIOError):
             os.write(self.mouth, f"{line}\n".encode())
 
     def kill(self) -> None:
@@ -123,6 +124,7 @@ class Supervisor:
         self._stop_s = float("inf")
         self._is_stopping = False
         self._is_away = False
+        self._mercy_s = 0.0
         self._signals: deque[int] = deque()
         self._read, self._write = os.pipe()
         for queue, count in queues.items():
@@ -138,11 +140,17 @@ class Supervisor:
             while True:
                 for step in (self._heed_signals, self._reap, self._sweep, self._renew, self._fill, self._limit):
                     self._despite_outages(step)
-                if not self._children and not self._sweeps and (self._is_stopping or self._settings.drain):
+                if self._is_over():
                     return
                 self._wait()
         finally:
             self._end()
+
+    def _is_over(self) -> bool:
+        if self._children or not (self._is_stopping or self._settings.drain):
+            return False
+        # Nobody waits for a server that may never come back: then the leases do what the sweeps should.
+        return not self._sweeps or (self._is_stopping and self._is_away)
 
     @property
     def _children(self) -> list[Child]:
@@ -163,6 +171,16 @@ class Supervisor:
             if not self._is_away:
                 warn("server.away", error=error)
             self._is_away = True
+
+    @contextmanager
+    def _apart(self, store: Store) -> Iterator[None]:
+        """What is wrong with one partition must not keep us from the others."""
+        try:
+            yield
+        except Unavailable:
+            raise
+        except HoldfastError as error:
+            warn("partition.broken", partition=store.partition, error=error)
 
     # -- signals and waiting ----------------------------------------------------------------------
 
@@ -220,6 +238,7 @@ class Supervisor:
         self._link.run(self._registry.announce(token, self._presence()))
         count = self._settings.threads + self._settings.async_slots
         child = Child(0, token, Slots(count), *os.pipe())
+        os.set_blocking(child.mouth, False)
         supervisor = os.getpid()
         child.pid = os.fork()
         if not child.pid:
@@ -282,11 +301,12 @@ class Supervisor:
         """Take back what dead children held."""
         while self._sweeps:
             store, sweep = self._sweeps[0]
-            take_back(self._link, store, sweep, self._settings.max_crashes)
-            relay(self._link, store)
+            with self._apart(store):
+                take_back(self._link, store, sweep, self._settings.max_crashes)
+                relay(self._link, store)
+            if all(later is not sweep for _, later in islice(self._sweeps, 1, None)):
+                self._forget([sweep.token])
             self._sweeps.popleft()
-            if all(later is not sweep for _, later in self._sweeps):
-                self._link.run(self._registry.forget([sweep.token]))
 
     def _limit(self) -> None:
         """End children with a job over its hard limit, and those that do not stop."""
@@ -308,15 +328,33 @@ class Supervisor:
         if now < self._renew_s:
             return
         lease_s = self._settings.lease_s
+        # Until it has worked it is tried more often: there is less than a lease left.
+        self._renew_s = now + min(lease_s / 10, 1.0)
+        clocks: dict[Store, int] = {}
+        for store in self._stores:
+            self._renew_at(store, clocks)
         self._renew_s = now + min(lease_s / 3 * random.uniform(0.9, 1.1), 5.0)  # noqa: S311 - spreading load
-        tokens = [child.token for child in self._children]
-        stores = self._stores
-        answers = self._link.run_many([store.renew(int(lease_s * 1000), tokens) for store in stores])
         if self._is_away:
             emit("server.back")
             self._is_away = False
-        for store, renewed in zip(stores, answers, strict=True):
-            for child in self._children:
+            # Nobody could renew meanwhile: all get the time for it before anybody is taken for dead.
+            self._mercy_s = now + lease_s
+        for store, clock in clocks.items():
+            with self._apart(store):
+                if self._mercy_s <= now:
+                    silent = sweep_silent(self._link, store, clock, self._settings.max_crashes)
+                    self._forget(silent)
+                relay(self._link, store)
+        self._look_for_queues()
+
+    def _renew_at(self, store: Store, clocks: dict[Store, int]) -> None:
+        """Renew the leases in one partition, and note its clock."""
+        children = self._children
+        with self._apart(store):
+            lease_ms = int(self._settings.lease_s * 1000)
+            renewed = self._link.run(store.renew(lease_ms, [child.token for child in children]))
+            clocks[store] = renewed.now
+            for child in children:
                 if child.token in renewed.gone:
                     # Others run its jobs already: the less it still does, the better.
                     warn("child.gone", pid=child.pid, token=child.token)
@@ -324,8 +362,10 @@ class Supervisor:
                     child.kill()
                 for id in renewed.cancels:
                     child.tell(f"cancel {id}")
-            sweep_silent(self._link, store, renewed.now, self._settings.max_crashes)
-        self._look_for_queues()
+
+    def _forget(self, tokens: Sequence[str]) -> None:
+        if tokens:
+            self._link.run(self._registry.forget(tokens))
 
     def _look_for_queues(self) -> None:
         """A worker that was not told which queues to serve serves those as well that appear later."""

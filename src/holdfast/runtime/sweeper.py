@@ -1,4 +1,4 @@
-"""Takes back what workers held that have died or fallen silent, and relays what they left in their outbox.
+"""Takes back what workers held that have died or fallen silent.
 
 Its one rule: any number of workers may sweep at the same time; the scripts see to it that each entry moves once.
 """
@@ -9,7 +9,6 @@ from typing import NamedTuple
 
 from holdfast.engine.store import Store
 from holdfast.events import emit
-from holdfast.runtime.relay import relay
 from holdfast.wire.sync import Link
 
 
@@ -37,9 +36,9 @@ def take_back(link: Link, store: Store, sweep: Sweep, max_crashes: int) -> int:
     return count
 
 
-def sweep_silent(link: Link, store: Store, now_ms: int, max_crashes: int) -> None:
-    """Take back what everybody held whose lease is over by the server's clock."""
-    for token, lease_ms in link.run(store.tokens()).items():
-        if lease_ms < now_ms:
-            take_back(link, store, Sweep(token, "silent"), max_crashes)
-    relay(link, store)
+def sweep_silent(link: Link, store: Store, now_ms: int, max_crashes: int) -> list[str]:
+    """Take back what everybody held whose lease is over by the server's clock; whose it was."""
+    silent = [token for token, lease_ms in link.run(store.tokens()).items() if lease_ms < now_ms]
+    for token in silent:
+        take_back(link, store, Sweep(token, "silent"), max_crashes)
+    return silent
