@@ -24,7 +24,8 @@ from holdfast.engine.model import (
     Swept,
 )
 from holdfast.errors import OptionError
-from holdfast.wire.call import Arg, Call, Plain, Target
+from holdfast.wire.call import Call, Plain, Target
+from holdfast.wire.library import Arg
 from holdfast.wire.script import load
 
 VERBS = (

@@ -10,12 +10,12 @@ from collections.abc import Sequence
 from typing import Any, TypeVar
 
 import redis
-from redis.asyncio.connection import Connection
 from redis.exceptions import NoScriptError
 
 from holdfast.errors import Unavailable
 from holdfast.wire.call import Call
 from holdfast.wire.connect import OUTAGES, Address, outage, refusal
+from holdfast.wire.library import AsyncConnection
 from holdfast.wire.repeat import Pauses, Sender
 
 T = TypeVar("T")
@@ -33,7 +33,7 @@ class AsyncLink:
         self.address = address
         self.sender = Sender()
         self.last_tail: Any = None
-        self._connection: Connection | None = None
+        self._connection: AsyncConnection | None = None
         self._turn = asyncio.Lock()
 
     async def run(self, call: Call[T], tail: bytes = b"") -> T:
@@ -75,7 +75,7 @@ class AsyncLink:
     async def _converse(self, packed: Sequence[bytes], tail: bytes) -> list[Any]:
         try:
             connection = await self._connect()
-            await connection.send_packed_command(b"".join(packed) + tail, check_health=False)
+            await connection.send_packed_command([b"".join(packed) + tail], check_health=False)
             replies = [await _read(connection) for _ in packed]
             self.last_tail = await _read(connection) if tail else None
             return replies
@@ -86,13 +86,13 @@ class AsyncLink:
             await self.close()
             raise
 
-    async def _connect(self) -> Connection:
+    async def _connect(self) -> AsyncConnection:
         if self._connection is None:
             self._connection = await self.address.open_async()
         return self._connection
 
 
-async def _read(connection: Connection) -> Any:
+async def _read(connection: AsyncConnection) -> Any:
     try:
         return await connection.read_response(disable_decoding=True)
     except redis.ResponseError as error:

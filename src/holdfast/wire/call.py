@@ -5,14 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Generic, TypeVar
 
-from hiredis import pack_command
-
+from holdfast.wire.library import Arg, pack
 from holdfast.wire.script import Script
 
 #: What a call answers. Nothing is ever put into a call, so a call of a list is a call of an iterable.
 T_co = TypeVar("T_co", covariant=True)
-
-Arg = str | bytes | int
 
 
 class Target:
@@ -85,8 +82,7 @@ class Plain(Call[T_co]):
 
     def packed(self) -> bytes:
         """The command."""
-        packed: bytes = pack_command(tuple(self.command))
-        return packed
+        return pack(tuple(self.command))
 
     packed_whole = packed
 
@@ -96,5 +92,5 @@ class Plain(Call[T_co]):
 
 def _elements(values: Sequence[Arg]) -> bytes:
     """The elements of a command without its leading count."""
-    packed: bytes = pack_command(tuple(values))
+    packed = pack(tuple(values))
     return packed[packed.index(b"\n") + 1 :]

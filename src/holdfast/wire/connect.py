@@ -11,14 +11,14 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import redis
-from redis.asyncio.connection import Connection as AsyncConnection
-from redis.asyncio.connection import parse_url as parse_async_url
+import redis.asyncio.connection as aio
+import redis.connection as sync
 from redis.asyncio.retry import Retry as AsyncRetry
 from redis.backoff import NoBackoff
-from redis.connection import Connection, parse_url
 from redis.retry import Retry
 
 from holdfast.errors import HoldfastError, OptionError, QueueFull, ServerError, Unavailable
+from holdfast.wire.library import AsyncConnection, Connection
 
 # Replies of a server that is on its way up, down or to another role, or has no disk: asking again is right.
 _UNABLE = ("LOADING", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN", "NOREPLICAS", "READONLY", "MISCONF", "BUSY ")
@@ -58,15 +58,15 @@ class Address:
         return await self._open_async()
 
     def _open(self) -> Connection:
-        options = _parsed(parse_url, self.url)
-        kind = options.pop("connection_class", Connection)
+        options = _parsed(sync.parse_url, self.url)
+        kind = options.pop("connection_class", sync.Connection)
         connection: Connection = kind(**options, **self._common(), retry=Retry(NoBackoff(), 0))
         connection.connect()
         return connection
 
     async def _open_async(self) -> AsyncConnection:
-        options = _parsed(parse_async_url, self.url)
-        kind = options.pop("connection_class", AsyncConnection)
+        options = _parsed(aio.parse_url, self.url)
+        kind = options.pop("connection_class", aio.Connection)
         connection: AsyncConnection = kind(**options, **self._common(), retry=AsyncRetry(NoBackoff(), 0))
         await connection.connect()
         return connection

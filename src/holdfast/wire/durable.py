@@ -7,8 +7,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from hiredis import pack_command
 from redis import ResponseError
+
+from holdfast.wire.library import pack
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +31,7 @@ def tail_for(durability: Literal["server", "fsync", "replica"], timeout_s: float
     """What to send behind a put; nothing where the server's own word is enough."""
     timeout_ms = int(timeout_s * 800)
     if durability == "fsync":
-        return Tail(pack_command(("WAITAOF", 1, 0, timeout_ms)), "the write to the server's disk")
+        return Tail(pack(("WAITAOF", 1, 0, timeout_ms)), "the write to the server's disk")
     if durability == "replica":
-        return Tail(pack_command(("WAIT", 1, timeout_ms)), "the copy on a replica")
+        return Tail(pack(("WAIT", 1, timeout_ms)), "the copy on a replica")
     return None

@@ -10,10 +10,8 @@ from collections import defaultdict
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
-from hiredis import pack_command
-from redis.asyncio.connection import Connection
-
 from holdfast.wire.connect import OUTAGES, Address, outage
+from holdfast.wire.library import AsyncConnection, pack, say
 
 
 class Exchange:
@@ -26,7 +24,7 @@ class Exchange:
 
     def __init__(self, address: Address) -> None:
         self.address = address
-        self._connection: Connection | None = None
+        self._connection: AsyncConnection | None = None
         self._reader: asyncio.Task[None] | None = None
         self._connecting = asyncio.Lock()
         self._listeners: defaultdict[str, set[asyncio.Event]] = defaultdict(set)
@@ -87,14 +85,13 @@ class Exchange:
         self._reader = asyncio.create_task(self._read_on(self._connection))
 
     def _say(self, word: str, channel: str) -> None:
-        connection = self._connection
-        if connection is not None and connection._writer is not None:  # noqa: SLF001 - it has no other way to write without waiting
-            connection._writer.write(pack_command((word, channel)))  # noqa: SLF001
+        if self._connection is not None:
+            say(self._connection, pack((word, channel)))
 
-    async def _read_on(self, connection: Connection) -> None:
+    async def _read_on(self, connection: AsyncConnection) -> None:
         try:
             while True:
-                kind, channel, *_ = await connection.read_response(disable_decoding=True, timeout=None)
+                kind, channel, *_ = await connection.read_response(disable_decoding=True)
                 name = channel.decode() if channel else ""
                 if kind == b"message":
                     self._wake(name)

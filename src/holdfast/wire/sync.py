@@ -13,13 +13,12 @@ from contextlib import contextmanager
 from typing import Any, TypeVar
 
 import redis
-from hiredis import pack_command
-from redis.connection import Connection
 from redis.exceptions import NoScriptError
 
 from holdfast.errors import HoldfastError, Unavailable
-from holdfast.wire.call import Arg, Call
+from holdfast.wire.call import Call
 from holdfast.wire.connect import OUTAGES, Address, outage, refusal
+from holdfast.wire.library import Arg, Connection, descriptor, pack
 from holdfast.wire.repeat import Pauses, Sender
 
 T = TypeVar("T")
@@ -68,16 +67,16 @@ class Link:
 
     def fileno(self) -> int:
         """The descriptor to wait on for the reply of what was sent."""
-        return int(self.connect()._sock.fileno())  # noqa: SLF001 - redis-py has no public name for it
+        return descriptor(self.connect())
 
     def command(self, *args: Arg) -> Any:
         """Run one plain command and return its reply, bytes as they came."""
-        self.write(pack_command(args))
+        self.write(pack(args))
         return self.read()
 
     def commands(self, *commands: Sequence[Arg]) -> list[Any]:
         """Run several plain commands in one round trip; the first error is raised after all were read."""
-        self.write(b"".join(pack_command(tuple(c)) for c in commands))
+        self.write(b"".join(pack(tuple(c)) for c in commands))
         return _all_or_raise([self._try_read() for _ in commands])
 
     def run(self, call: Call[T], tail: bytes = b"") -> T:
@@ -258,7 +257,7 @@ class Ear:
     def _change(self, word: str, channels: Sequence[str]) -> None:
         if not channels:
             return
-        self._link.write(pack_command((word, *channels)))
+        self._link.write(pack((word, *channels)))
         confirmed = 0
         while confirmed < len(channels):
             kind, *rest = self._link.read()
