@@ -1,0 +1,44 @@
+"""Whether a long queue is a slow one: the same number of jobs, off a queue of a million and off one of ten thousand."""
+
+from __future__ import annotations
+
+import time
+
+from bench import bare
+from bench.figure import Figure, at_least, in_turns
+from bench.place import DURABLE, application, done, until, worker
+from holdfast import Holdfast
+
+SHALLOW, DEEP = 10_000, 1_000_000
+MEASURED, WARM = 100_000, 10_000
+
+
+def figures(rounds: int) -> list[Figure]:
+    """No-op tasks a second with fsync, with so many others behind them."""
+    with application(*DURABLE) as (app, server), worker(server):
+
+        def shallow() -> float:
+            return _rate(app, SHALLOW)
+
+        def deep() -> float:
+            rate = _rate(app, DEEP)
+            server.flush()
+            return rate
+
+        few, many = in_turns(min(rounds, 3), shallow, deep)
+    return [at_least("a million queued instead of 10,000", many, few, "jobs/s", "10,000 queued", 0.9)]
+
+
+def _rate(app: Holdfast, behind: int) -> float:
+    client = app.client
+    store = client.store_at("default", 0)
+    client.run(store.pause(True))
+    start = done(app, store)
+    client.put_many(store, bare.entries(WARM + MEASURED + behind))
+    client.run(store.pause(False))
+    until(lambda: done(app, store) >= start + WARM, pause_s=0.0005)
+    warm, warm_s = done(app, store), time.perf_counter()
+    until(lambda: done(app, store) >= start + WARM + MEASURED, pause_s=0.0005)
+    count, took = done(app, store) - warm, time.perf_counter() - warm_s
+    client.run(store.pause(True))
+    return count / took
