@@ -26,6 +26,7 @@ from holdfast.tasks.current import current_job
 from holdfast.tasks.ends import Cancel, Retry, Snooze
 from holdfast.tasks.job import Job
 from holdfast.tasks.source import Run
+from holdfast.tasks.step import Line, Progress
 from holdfast.tasks.task import Task
 
 __all__ = [
@@ -42,8 +43,10 @@ __all__ = [
     "JobEnded",
     "JobExpired",
     "JobNotFound",
+    "Line",
     "OptionError",
     "PayloadError",
+    "Progress",
     "QueueFull",
     "ResultTimeout",
     "Retry",

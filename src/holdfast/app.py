@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
+import inspect
 from collections.abc import Callable, Coroutine, Mapping
+from inspect import isfunction
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar, Unpack, overload
 
 from holdfast.client import Client
 from holdfast.codec import decoder
 from holdfast.engine.keys import checked_name
-from holdfast.errors import JobNotFound, OptionError
+from holdfast.errors import JobNotFound, OptionError, UnknownTask, did_you_mean
 from holdfast.settings import Durability, Settings, url_from_env
 from holdfast.tasks.definition import Definition, name_of
 from holdfast.tasks.job import Job
@@ -86,11 +89,17 @@ class Holdfast:
         maker = TaskMaker(self, dict(options))
         return maker if function is None else maker(function)
 
+    def task_named(self, name: str) -> Task[..., Any, Any]:
+        """The task whose jobs lie in the store under this name; `UnknownTask` if there is none."""
+        if name not in self.tasks:
+            raise UnknownTask(f"there is no task {name!r}{did_you_mean(name, self.tasks)}")
+        return self.tasks[name]
+
     def job(self, id: str) -> Job[Any]:
         """The job with this id, wherever it is; `JobNotFound` if there is no trace of it."""
         queues = self.client.run(self.client.registry.queues())
         for queue, count in queues.items():
-            for index in range(count):
+            for index in range(max(count, self.settings.partitions.get(queue, 1))):
                 store = self.client.store_at(queue, index)
                 if self.client.run(store.look(id)).place != "gone":
                     return Job(self.client, store, id, lambda: decoder(Any), known=False)
@@ -103,6 +112,17 @@ class Holdfast:
     def close(self) -> None:
         """Hang up, and leave the embedded server; the last to leave shuts it down."""
         self.client.close()
+
+    async def aclose(self) -> None:
+        """Hang up what this event loop uses; what threads use stays, until `close`."""
+        await self.client.aclose()
+
+    async def __aenter__(self) -> Holdfast:
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        await self.aclose()
+        await asyncio.to_thread(self.close)
 
     def __enter__(self) -> Holdfast:
         return self
@@ -143,5 +163,13 @@ class TaskMaker:
 
 
 def _same(one: Callable[..., Any], other: Callable[..., Any]) -> bool:
-    """Whether this is the same function again, as when `hello.py` runs as `__main__` and is imported as `hello`."""
-    return one.__code__.co_filename == other.__code__.co_filename and one.__qualname__ == other.__qualname__
+    """Whether this is the same function again, as when `hello.py` runs as `__main__` and is imported as `hello`.
+
+    A function that closes over something is another one each time it is made.
+    """
+    first, second = inspect.unwrap(one), inspect.unwrap(other)
+    if first is second:
+        return True
+    if not (isfunction(first) and isfunction(second)) or first.__closure__ or second.__closure__:
+        return False
+    return first.__code__.co_filename == second.__code__.co_filename and first.__qualname__ == second.__qualname__

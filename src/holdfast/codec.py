@@ -17,6 +17,8 @@ import msgspec
 from holdfast.errors import PayloadError
 
 MAX_DEPTH = 64
+#: A path may be as deep as what it leads into.
+MAX_PATH = 120
 _SCALARS = frozenset({int, str, bool, NoneType})
 _BYTES = (bytes, bytearray, memoryview)
 _encode = msgspec.json.Encoder().encode
@@ -29,13 +31,18 @@ class _Wrong(Exception):
         self.what = what
         self.path: list[str] = []
 
+    def described(self, name: str) -> str:
+        """The whole path, which begins with *name*, and what is wrong there."""
+        path = "".join(reversed(self.path))
+        return f"{name}{path if len(path) <= MAX_PATH else path[:MAX_PATH] + '...'}: {self.what}"
+
 
 def encode(value: Any, name: str, annotated: bool = True) -> bytes:
     """A value as JSON, or `PayloadError` with the path of what JSON cannot carry, beginning with *name*."""
     try:
         return _encode(value if type(value) in _SCALARS else _checked(value, annotated, 0))
     except _Wrong as error:
-        raise PayloadError(f"{name}{''.join(reversed(error.path))}: {error.what}") from None
+        raise PayloadError(error.described(name)) from None
     except (OverflowError, ValueError) as error:
         raise PayloadError(f"{name}: JSON cannot carry this: {error}") from None
 
@@ -48,7 +55,7 @@ def encode_all(values: list[Any], names: Callable[[int], str], annotated: list[b
             try:
                 inner = _checked(value, annotated[i] if i < len(annotated) else annotated[-1], 0)
             except _Wrong as error:
-                raise PayloadError(f"{names(i)}{''.join(reversed(error.path))}: {error.what}") from None
+                raise PayloadError(error.described(names(i))) from None
             if inner is not value:
                 checked = list(checked) if checked is values else checked
                 checked[i] = inner
@@ -91,14 +98,27 @@ def _checked_items(values: Any, annotated: bool, depth: int) -> Any:
 def _checked_dict(values: dict[Any, Any], annotated: bool, depth: int) -> dict[Any, Any]:
     checked = {}
     for key, value in values.items():
-        if type(key) is not str and not annotated:
-            raise _Wrong(f"the keys of a JSON object are strings, {key!r} is not; an annotation could restore it")
+        name = key if type(key) is str else _key(key, annotated)
+        if name in checked:
+            raise _Wrong(f"two keys would both be {name!r}")
         try:
-            checked[key] = value if type(value) in _SCALARS else _checked(value, annotated, depth + 1)
+            checked[name] = value if type(value) in _SCALARS else _checked(value, annotated, depth + 1)
         except _Wrong as error:
             error.path.append(f"[{key!r}]")
             raise
     return checked
+
+
+def _key(key: Any, annotated: bool) -> str:
+    """A key that is no string as the string that its annotation restores."""
+    if not annotated:
+        raise _Wrong(f"the keys of a JSON object are strings, {key!r} is not; an annotation could restore it")
+    if isinstance(key, _BYTES) or (isinstance(key, float) and not math.isfinite(key)):
+        raise _Wrong(f"JSON has no such key as {key!r}")
+    try:
+        return str(next(iter(msgspec.to_builtins({key: None}, str_keys=True, enc_hook=_to_json))))
+    except TypeError:
+        raise _Wrong(f"the keys of a JSON object are strings, {key!r} cannot be one") from None
 
 
 def _checked_rich(value: Any, annotated: bool, depth: int) -> Any:
@@ -106,22 +126,28 @@ def _checked_rich(value: Any, annotated: bool, depth: int) -> Any:
     if isinstance(value, _BYTES):
         raise _Wrong(f"JSON has no {kind}; send text, such as base64, or the place where the data is")
     if not annotated:
-        raise _Wrong(f"a {kind} would not arrive as one; annotate it, or send what JSON has")
+        raise _Wrong(f"{kind} would not arrive as such; annotate it, or send what JSON has")
     try:
         built = msgspec.to_builtins(value, builtin_types=_BYTES, enc_hook=_to_json)
     except (TypeError, ValueError, RecursionError) as error:
-        raise _Wrong(f"a {kind} is nothing that JSON could carry ({error})") from None
+        raise _Wrong(f"{kind} is nothing that JSON could carry ({error})") from None
     if type(built) is type(value):
-        raise _Wrong(f"a {kind} is nothing that JSON could carry")
+        raise _Wrong(f"{kind} is nothing that JSON could carry")
     return _checked(built, annotated, depth + 1)
 
 
 def _to_json(value: Any) -> Any:
-    """What msgspec does not know: pydantic's models, where pydantic is there."""
+    """What msgspec does not know: pydantic's models, where pydantic is there, and who is a number or a text as well."""
     dump = getattr(value, "model_dump", None)
-    if dump is None:
-        raise TypeError(f"no known form of {type(value).__name__}")
-    return dump(mode="json")
+    if dump is not None:
+        return dump(mode="json")
+    if isinstance(value, str):
+        return str.__str__(value)
+    if isinstance(value, int):
+        return int.__int__(value)
+    if isinstance(value, float):
+        return float.__float__(value)
+    raise TypeError(f"no known form of {type(value).__name__}")
 
 
 def _from_json(kind: type, value: Any) -> Any:
@@ -133,4 +159,4 @@ def _from_json(kind: type, value: Any) -> Any:
 
 def decoder(kind: Any) -> Callable[[bytes | msgspec.Raw], Any]:
     """A function from JSON to values of this type; strict: a string is no number."""
-    return msgspec.json.Decoder(kind, dec_hook=_from_json).decode
+    return msgspec.json.Decoder(Any if kind is object else kind, dec_hook=_from_json).decode

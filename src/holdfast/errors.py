@@ -5,6 +5,16 @@ Whose fault it is, is the type: `UsageError` is the caller's, `Unavailable` the 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """What to add to an error about a word that is not known: '; did you mean ...?', or nothing."""
+    from difflib import get_close_matches
+
+    close = get_close_matches(word, known, n=1)
+    return f"; did you mean {close[0]!r}?" if close else ""
+
 
 class HoldfastError(Exception):
     """The root of every error this package raises on purpose."""

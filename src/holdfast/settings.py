@@ -41,9 +41,9 @@ class Settings:
         if self.durability not in get_args(Durability):
             raise OptionError(f"durability must be one of {get_args(Durability)}, not {self.durability!r}")
         in_range("timeout_s", self.timeout_s, 0.05, 3600)
-        in_range("max_payload", self.max_payload, 1024, 64 << 20)
+        whole("max_payload", self.max_payload, 1024, 64 << 20)
         for queue, count in self.partitions.items():
-            in_range(f"partitions[{queue!r}]", count, 1, 1024)
+            whole(f"partitions[{queue!r}]", count, 1, 1024)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,17 +64,24 @@ class WorkerSettings:
     drain: bool = False
 
     def __post_init__(self) -> None:
-        in_range("processes", self.processes, 1, 256)
-        in_range("threads", self.threads, 1, 1000)
-        in_range("async_slots", self.async_slots, 1, 10_000)
+        whole("processes", self.processes, 1, 256)
+        whole("threads", self.threads, 1, 1000)
+        whole("async_slots", self.async_slots, 1, 10_000)
         in_range("lease_s", self.lease_s, 0.2, 3600)
         in_range("stop_timeout_s", self.stop_timeout_s, 0, 86_400)
-        in_range("max_crashes", self.max_crashes, 1, 1000)
+        whole("max_crashes", self.max_crashes, 1, 1000)
 
 
 def url_from_env() -> str:
     """The server's URL from the environment, or ''."""
     return next((os.environ[name] for name in URL_VARIABLES if os.environ.get(name)), "")
+
+
+def whole(name: str, value: int, low: int, high: int) -> None:
+    """Refuse what is no whole number, or outside its range."""
+    if not isinstance(value, int):
+        raise OptionError(f"{name} must be a whole number from {low} to {high}, not {value!r}")
+    in_range(name, value, low, high)
 
 
 def in_range(name: str, value: float, low: float, high: float) -> None:

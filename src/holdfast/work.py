@@ -4,6 +4,7 @@ runtime claims, runs and commits, and knows of neither tasks nor lanes nor flows
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, Protocol
 
@@ -19,6 +20,7 @@ class Outcome(NamedTuple):
     error: str = ""
     ttl_ms: int = 0
     record: bytes = b""
+    note: bytes = b""
     born: Sequence[tuple[Partition, Entry]] = ()
 
 
@@ -55,9 +57,17 @@ class Work(Protocol):
     def failed(self, error: BaseException) -> Outcome:
         """The call raised."""
 
+    def note(self) -> bytes:
+        """What it says of itself at this moment, for whoever asks how it is."""
+
 
 class Source(Protocol):
     """What a face makes of the entries of its queues."""
+
+    #: Works that have said something since they were last asked for their note.
+    said: deque[Work]
+    #: Set by the runtime: what to call when there is one more of them.
+    wake: Callable[[], None]
 
     def open(
         self, partition: Partition, id: bytes, fence: bytes, envelope: bytes | None, marks: bytes | None, now: int

@@ -20,7 +20,7 @@ from holdfast.engine.store import Store
 CHUNK = 500
 LOOKS = 3
 PLACES = ("ready", "later", "suspects", "dead", "broken")
-HASHES = ("jobs", "marks", "errors", "keyed", "waits", "uniques", "cancels")
+HASHES = ("jobs", "marks", "errors", "notes", "keyed", "waits", "uniques", "cancels")
 
 
 @dataclass

@@ -21,6 +21,7 @@ CONTENT = {
     "jobs": ("hash", "id -> envelope, for every entry that is present"),
     "marks": ("hash", "id -> 'failures crashes expires order flags', for those that have any"),
     "errors": ("hash", "id -> the last error, for those that had one"),
+    "notes": ("hash", "id -> what it says of itself: how far it is, its log; as long as the entry is there"),
     "keyed": (
         "hash",
         "id -> key, of those that hold the lock of their key or will take it when they are due",

@@ -89,6 +89,14 @@ class Ended(NamedTuple):
     record: bytes = b""
 
 
+class Note(NamedTuple):
+    """What a running entry says of itself."""
+
+    id: bytes
+    fence: bytes
+    text: bytes
+
+
 class Settlement(NamedTuple):
     """Any other end of an entry, with all that its step brings."""
 
@@ -99,6 +107,7 @@ class Settlement(NamedTuple):
     error: str | bytes = b""
     ttl_ms: int = 0
     record: bytes = b""
+    note: bytes = b""
     born_here: Sequence[Entry] = ()
     born_elsewhere: Sequence[tuple[str, bytes]] = ()
 
@@ -129,6 +138,7 @@ class Look(NamedTuple):
     error: str
     record: bytes
     envelope: bytes
+    note: bytes = b""
 
 
 class Outgoing(NamedTuple):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
-from itertools import groupby
+from itertools import chain, groupby
 from operator import attrgetter
 from typing import Any
 
@@ -18,6 +18,7 @@ from holdfast.engine.model import (
     Entry,
     Look,
     Marks,
+    Note,
     Outgoing,
     Renewed,
     Settlement,
@@ -29,7 +30,7 @@ from holdfast.wire.library import Arg
 from holdfast.wire.script import load
 
 VERBS = (
-    "put", "claim", "recall", "finish", "settle", "release", "renew", "sweep",
+    "put", "claim", "recall", "note", "finish", "settle", "release", "renew", "sweep",
     "revive", "cancel", "look", "fire", "relay", "pause", "audit",
 )  # fmt: skip
 #: A script stops the server while it runs, so none may have more to do than this.
@@ -72,6 +73,11 @@ class Store:
         """What *token* holds: for a worker that lost the answer to a claim."""
         return Call(self._targets["recall"], _recalled, (token,), self._held(token))
 
+    def note(self, token: str, entries: Sequence[Note]) -> Call[tuple[str, ...]]:
+        """What running entries say of themselves; answers those that are not held any more."""
+        _check(len(entries), "entries", least=1)
+        return Call(self._targets["note"], _lost, (token, *chain.from_iterable(entries)), self._held(token))
+
     def finish(self, token: str, number: int, ended: Sequence[Ended]) -> Call[tuple[str, ...]]:
         """Entries that ended well; answers those that were not held any more."""
         _check(len(ended), "entries", least=1)
@@ -92,7 +98,7 @@ class Store:
         s = settlement
         _check(len(s.born_here), "entries")
         _check(len(s.born_elsewhere), "entries")
-        args: list[Arg] = [token, number, s.fence, s.id, s.verdict, s.delay_ms, s.error, s.ttl_ms, s.record]
+        args: list[Arg] = [token, number, s.fence, s.id, s.verdict, s.delay_ms, s.error, s.ttl_ms, s.record, s.note]
         args.append(len(s.born_here))
         for entry in s.born_here:
             args += entry
@@ -298,8 +304,8 @@ def _swept(reply: list[Any]) -> Swept:
 
 
 def _look(reply: list[Any]) -> Look:
-    place, when, marks, error, record, envelope = reply
-    return Look(place.decode(), when, Marks.parse(marks), error.decode(errors="replace"), record, envelope)
+    place, when, marks, error, record, envelope, note = reply
+    return Look(place.decode(), when, Marks.parse(marks), error.decode(errors="replace"), record, envelope, note)
 
 
 def _fired(reply: list[Any]) -> bool:

@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Any
 
 from holdfast.engine.keys import Partition
-from holdfast.engine.model import Claimed, Ended, Settlement
+from holdfast.engine.model import Claimed, Ended, Note, Settlement
 from holdfast.engine.store import MOST, Store, pack_entries
 from holdfast.engine.wakeup import bell, wishes
 from holdfast.wire.call import Call
@@ -55,6 +55,11 @@ class Feed:
         ]
         return calls
 
+    def notes(self, works: Iterable[Work]) -> list[Call[Any]]:
+        """The calls that tell the store what these say of themselves, as far as they are still in hand."""
+        notes = [Note(work.entry, work.hold, work.note()) for work in works if self.held.get(work.entry) is work]
+        return [self.store.note(self.token, notes[start : start + MOST]) for start in range(0, len(notes), MOST)]
+
     def let_go(self, ended: Iterable[tuple[Work, Outcome]]) -> None:
         """The store knows: they are not in hand any more."""
         for work, _ in ended:
@@ -93,7 +98,7 @@ class Feed:
             self._next(),
             Settlement(
                 work.entry, work.hold, outcome.verdict, outcome.delay_ms, outcome.error, outcome.ttl_ms,
-                outcome.record, born_here, elsewhere,
+                outcome.record, outcome.note, born_here, elsewhere,
             ),
         )  # fmt: skip
 

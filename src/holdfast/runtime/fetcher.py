@@ -32,6 +32,8 @@ from holdfast.work import PLAIN, Outcome, Source, Work
 POLL_S = 1.0
 #: While there is enough to run, ends are gathered for this long before they are committed.
 LINGER_S = 0.002
+#: What jobs say of themselves is fetched this often at the most.
+NOTE_S = 0.2
 #: A claim asks for this many at the most, so that one half of what waits here travels while the other half runs.
 HALF = MOST // 2
 #: So many jobs are opened before the next turn is sent: it would take longer than they do.
@@ -95,6 +97,8 @@ class Fetcher:
             self._feeds.add(rank)
         self._listen()
         self._source = source
+        source.wake = self._senses.wake
+        self._note_s = 0.0
         self._settings = settings
         self._executor = Executor(settings, slots, self._report, async_share)
         self._pace = Pace()
@@ -125,7 +129,7 @@ class Fetcher:
                 arrived = None
             self._collect()
             claim = self._next_claim()
-            if claim or (self._uncommitted and self._is_time_to_commit()):
+            if claim or (self._uncommitted and self._is_time_to_commit()) or self._is_time_for_notes():
                 self._send(claim)
             if arrived:
                 self._open(*arrived)
@@ -156,7 +160,9 @@ class Fetcher:
     def _send(self, claim: Claim | None) -> None:
         parts = self._feeds.parted(self._uncommitted)
         self._uncommitted = []
-        commits = [call for feed, part in parts for call in feed.commits(part)]
+        # Before what ends, so that nothing is noted of what has.
+        commits = self._notes() if self._is_time_for_notes() else []
+        commits += [call for feed, part in parts for call in feed.commits(part)]
         calls: list[Call[Any]] = list(commits)
         if claim:
             calls.append(claim.feed.claim(claim.limit, claim.alone))
@@ -216,6 +222,15 @@ class Fetcher:
     def _is_time_to_commit(self) -> bool:
         """While there is enough to run, ends wait for others, so that fewer calls carry them."""
         return not self._executor.waiting or self._is_stopping or self._commit_s <= mono_s()
+
+    def _is_time_for_notes(self) -> bool:
+        return bool(self._source.said) and self._note_s <= mono_s()
+
+    def _notes(self) -> list[Call[Any]]:
+        self._note_s = mono_s() + NOTE_S
+        said = self._source.said
+        works = [said.popleft() for _ in range(len(said))]
+        return [call for feed in self._feeds for call in feed.notes(w for w in works if w.feed == feed.index)]
 
     # -- claiming ---------------------------------------------------------------------------------
 
@@ -355,6 +370,8 @@ class Fetcher:
             next_s = min(next_s, now + PATIENCE_S / 2)
         if self._refused:
             next_s = now
+        if self._source.said:
+            next_s = min(next_s, self._note_s)
         if self._uncommitted:
             self._heed(self._senses.wait(max(min(next_s, self._commit_s) - now, 0.0), for_ends=False))
         else:

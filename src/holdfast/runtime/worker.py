@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import logging
+
 from holdfast.app import Holdfast
 from holdfast.runtime.supervisor import Supervisor
 from holdfast.settings import WorkerSettings
+from holdfast.tasks.step import Capture
 
 
 def run_worker(app: Holdfast, settings: WorkerSettings) -> None:
     """Work until told to stop; SIGTERM or SIGINT once lets running jobs end, twice does not."""
+    logging.getLogger().addHandler(Capture())
     client = app.client
     address = client.address
     known = client.run(client.registry.queues())

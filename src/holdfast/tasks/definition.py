@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from holdfast.errors import OptionError
-from holdfast.settings import in_range
-from holdfast.tasks.ends import seconds
+from holdfast.settings import whole
+from holdfast.tasks.ends import limit
 from holdfast.tasks.retry import Backoff, backoff_from
 from holdfast.tasks.signature import Signature
 
@@ -36,12 +36,13 @@ class Definition:
 
     def __post_init__(self) -> None:
         checked_name_of_task(self.name)
-        in_range("retries", self.retries, 0, 1_000_000)
-        for limit in (self.soft_limit_s, self.hard_limit_s):
-            in_range("timeout", limit, 0, 10 * 366 * 86_400)
+        whole("retries", self.retries, 0, 1_000_000)
+        # Each of these says what is wrong with what it is made of.
+        _ = self.signature, self.delays, self.soft_limit_s, self.hard_limit_s
         if self.result_ttl is not None:
-            seconds("result_ttl", self.result_ttl)
-        backoff_from(self.backoff)
+            limit("result_ttl", self.result_ttl)
+        if inspect.isgeneratorfunction(self.function) or inspect.isasyncgenfunction(self.function):
+            raise OptionError(f"{self.name}() is a generator: a task returns its result, it does not yield it")
 
     @cached_property
     def signature(self) -> Signature:
@@ -61,20 +62,20 @@ class Definition:
     @cached_property
     def soft_limit_s(self) -> float:
         """After how long `TimeLimit` is raised inside the job; 0 for never."""
-        return 0.0 if self.timeout is None else seconds("timeout", self.timeout)
+        return 0.0 if self.timeout is None else limit("timeout", self.timeout)
 
     @cached_property
     def hard_limit_s(self) -> float:
         """After how long the process of the job is ended; 0 for never."""
         if self.hard_timeout is not None:
-            return seconds("hard_timeout", self.hard_timeout)
+            return limit("hard_timeout", self.hard_timeout)
         return self.soft_limit_s and self.soft_limit_s + HARD_AFTER_SOFT_S
 
     @cached_property
     def result_ttl_ms(self) -> int:
         """How long a result is kept; 0 for not at all."""
         if self.result_ttl is not None:
-            return int(seconds("result_ttl", self.result_ttl) * 1000)
+            return int(limit("result_ttl", self.result_ttl) * 1000)
         return 0 if self.signature.returns_nothing else int(RESULT_TTL_S * 1000)
 
 
@@ -88,12 +89,14 @@ def checked_name_of_task(name: str) -> str:
 def name_of(function: Callable[..., Any]) -> str:
     """`module.function`, with the name that a worker will import in place of `__main__`."""
     qualname: str = getattr(function, "__qualname__", "")
-    if not qualname or not callable(function):
+    if not qualname or not callable(function) or inspect.isclass(function):
         raise OptionError(f"a task is made from a function, not from {function!r}")
     if "<lambda>" in qualname:
         raise OptionError("a lambda has no name that a worker could find: use def, or task(name=...)")
     module = function.__module__
-    return f"{_main_module(qualname) if module == '__main__' else module}.{qualname}"
+    # Inside of a function that builds an application, the name of that function is enough.
+    path = qualname.replace("<locals>.", "")
+    return f"{_main_module(qualname) if module == '__main__' else module}.{path}"
 
 
 def _main_module(qualname: str) -> str:

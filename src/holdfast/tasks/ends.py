@@ -43,8 +43,16 @@ class Cancel(End):
 
 
 def seconds(name: str, value: float | timedelta) -> float:
-    """A duration in seconds, or `OptionError`; what lies in the past is now."""
+    """How long to wait, in seconds, or `OptionError`; what lies in the past is now."""
     number = value.total_seconds() if isinstance(value, timedelta) else value
     if isinstance(number, bool) or not isinstance(number, int | float) or not number <= MAX_DELAY_S:
         raise OptionError(f"{name} must be a number of seconds up to five years or a timedelta, not {value!r}")
     return max(float(number), 0.0)
+
+
+def limit(name: str, value: float | timedelta) -> float:
+    """How long something may take or last, in seconds; less than nothing is a mistake."""
+    number = seconds(name, value)
+    if (value.total_seconds() if isinstance(value, timedelta) else value) < 0:
+        raise OptionError(f"{name} must not be negative: {value!r}")
+    return number

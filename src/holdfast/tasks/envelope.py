@@ -7,15 +7,21 @@ Only `task` is needed. `retries`, `timeout`, `hard_timeout` and `result_ttl` ove
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 
 from holdfast.errors import PayloadError
+from holdfast.tasks.ends import MAX_DELAY_S
 from holdfast.tasks.signature import NO_ARGS
+from holdfast.tasks.step import Line
 
 _NO_RAW = msgspec.Raw(b"")
 _NO_ARGS_RAW = msgspec.Raw(NO_ARGS)
+
+
+#: What comes from elsewhere was not checked when it was put, and one odd number must not spoil a whole batch.
+Seconds = Annotated[float, msgspec.Meta(ge=0, le=MAX_DELAY_S)]
 
 
 class Envelope(msgspec.Struct, forbid_unknown_fields=True):
@@ -24,10 +30,10 @@ class Envelope(msgspec.Struct, forbid_unknown_fields=True):
     task: str
     args: msgspec.Raw = _NO_ARGS_RAW
     kwargs: msgspec.Raw = _NO_RAW
-    retries: int | None = None
-    timeout: float | None = None
-    hard_timeout: float | None = None
-    result_ttl: float | None = None
+    retries: Annotated[int, msgspec.Meta(ge=0, le=1_000_000)] | None = None
+    timeout: Seconds | None = None
+    hard_timeout: Seconds | None = None
+    result_ttl: Seconds | None = None
 
 
 OVERRIDES = ("retries", "timeout", "hard_timeout", "result_ttl")
@@ -63,16 +69,22 @@ class Record(msgspec.Struct, omit_defaults=True):
     status: str
     result: msgspec.Raw = msgspec.Raw(b"null")
     reason: str = ""
+    log: list[Line] = []
 
 
 open_record = msgspec.json.Decoder(Record).decode
 
 
-def done_record(result: bytes) -> bytes:
+def done_record(result: bytes, log: list[Line] | None = None) -> bytes:
     """The record of a success."""
-    return b'{"status":"done","result":' + result + b"}"
+    head = b'{"status":"done","result":' + result
+    return head + b',"log":' + _encode(log) + b"}" if log else head + b"}"
 
 
-def ended_record(status: str, reason: str) -> bytes:
+def ended_record(status: str, reason: str, log: list[Line] | None = None) -> bytes:
     """The record of any other end."""
-    return _encode({"status": status, "reason": reason})
+    return _encode(Record(status, reason=_text(reason), log=log or []))
+
+
+def _text(text: str) -> str:
+    return str(text).encode(errors="replace").decode()

@@ -11,10 +11,11 @@ import msgspec
 from holdfast.client import Client
 from holdfast.engine.model import Look
 from holdfast.engine.store import Store
-from holdfast.errors import JobCancelled, JobDead, JobExpired, JobNotFound, ResultTimeout
+from holdfast.errors import JobCancelled, JobDead, JobExpired, JobNotFound, PayloadError, ResultTimeout
 from holdfast.tasks.ends import seconds
 from holdfast.tasks.envelope import ended_record, open_record
 from holdfast.tasks.source import ENDED_TTL_MS
+from holdfast.tasks.step import Line, Progress, open_note
 from holdfast.wire.call import Call
 
 R = TypeVar("R")
@@ -78,6 +79,35 @@ class Job(Generic[R]):
         """The same, awaited."""
         return await self._client.arun(self._cancel(reason)) != ["gone"]
 
+    def revive(self) -> bool:
+        """Bring it back from the dead with all its retries; whether it was dead."""
+        return self._client.run(self._store.revive([self.id])) == ["revived"]
+
+    async def arevive(self) -> bool:
+        """The same, awaited."""
+        return await self._client.arun(self._store.revive([self.id])) == ["revived"]
+
+    def progress(self) -> Progress | None:
+        """How far it is by its own word, while it runs and if it has said so.
+
+        Example:
+            >>> job.progress()
+            Progress(share=0.4, text='4 of 10 pages')
+        """
+        return _progress(self._client.run(self._store.look(self.id)))
+
+    async def aprogress(self) -> Progress | None:
+        """The same, awaited."""
+        return _progress(await self._client.arun(self._store.look(self.id)))
+
+    def logs(self) -> list[Line]:
+        """What its last run has logged; a hundred lines at most, as long as the job or its result is there."""
+        return _log(self._client.run(self._store.look(self.id)))
+
+    async def alogs(self) -> list[Line]:
+        """The same, awaited."""
+        return _log(await self._client.arun(self._store.look(self.id)))
+
     def __repr__(self) -> str:
         return f"<Job {self.id} in {self.queue}>"
 
@@ -103,14 +133,20 @@ class Job(Generic[R]):
             record = open_record(look.record)
             if record.status != "done":
                 raise_end(self.id, record.status, record.reason)
-            value: R = self._decode()(record.result)
-            return value
+            return self._decoded(record.result)
         if look.place == "gone":
             self._check_known()
             return None  # type: ignore[return-value] # a task that returns nothing keeps nothing
         if look.place in ("dead", "broken"):
             raise JobDead(self.id, look.error.partition("\n")[0])
-        raise ResultTimeout(f"job {self.id} is still {_word(look)} after {timeout} s")
+        raise ResultTimeout(f"job {self.id} is still {_word(look)} after {_seconds(timeout) or 0:g} s; it goes on")
+
+    def _decoded(self, result: msgspec.Raw) -> R:
+        try:
+            value: R = self._decode()(result)
+        except msgspec.ValidationError as error:
+            raise PayloadError(f"job {self.id} returned what its task's annotation does not say: {error}") from None
+        return value
 
     def _check_known(self) -> None:
         if not self._known:
@@ -122,6 +158,17 @@ class Job(Generic[R]):
 def raise_end(id: str, status: str, reason: str) -> NoReturn:
     """The error for a job that ended without a result."""
     raise {"cancelled": JobCancelled, "expired": JobExpired}.get(status, JobDead)(id, reason)
+
+
+def _progress(look: Look) -> Progress | None:
+    # What it said before it was interrupted is not where it is now.
+    return open_note(look.note).progress if look.note and look.place == "running" else None
+
+
+def _log(look: Look) -> list[Line]:
+    if look.record:
+        return open_record(look.record).log
+    return open_note(look.note).log if look.note else []
 
 
 def _word(look: Look) -> str:

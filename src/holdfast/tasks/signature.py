@@ -6,7 +6,7 @@ import inspect
 import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
-from typing import Any, get_type_hints
+from typing import Any, Unpack, get_origin, get_type_hints
 
 import msgspec
 
@@ -14,6 +14,7 @@ from holdfast.codec import decoder, encode, encode_all
 from holdfast.errors import ArgumentError, OptionError
 
 _POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+_BY_NAME = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
 _PATH = re.compile(r" - at `\$(.*)`$")
 NO_ARGS = b"[]"
 
@@ -33,10 +34,13 @@ class Signature:
         self._signature = inspect.signature(function)
         parameters = list(self._signature.parameters.values())
         self._positional = [p for p in parameters if p.kind in _POSITIONAL]
+        named = [p for p in parameters if p.kind in _BY_NAME]
+        self._named = frozenset(p.name for p in named)
         self._required = sum(p.default is p.empty for p in self._positional)
         self._kwargs_needed = any(p.kind is p.KEYWORD_ONLY and p.default is p.empty for p in parameters)
         var = [p for p in parameters if p.kind is p.VAR_POSITIONAL]
         self._rest = var[0] if var else None
+        self._others = next((p.name for p in parameters if p.kind is p.VAR_KEYWORD), "")
         self._most = 1 << 30 if var else len(self._positional)
         self._decoders: dict[int, Callable[[Any], Any]] = {}
 
@@ -71,12 +75,36 @@ class Signature:
         return self._types.get("return", Any) is type(None)
 
     @cached_property
+    def returns_known(self) -> bool:
+        """Whether an annotation can restore what the function returns."""
+        return self._types.get("return", Any) is not Any
+
+    @cached_property
     def _types(self) -> dict[str, Any]:
         # Not at decoration: an annotation may name what is defined further down.
         try:
-            return get_type_hints(self.function, include_extras=True)
+            types = get_type_hints(self.function, include_extras=True)
         except Exception as error:
             raise OptionError(f"an annotation of {self.function.__qualname__}() cannot be read: {error}") from error
+        for name, kind in types.items():
+            types[name] = self._decodable(name, kind)
+        return types
+
+    def _decodable(self, name: str, kind: Any) -> Any:
+        """A type that JSON can be turned into; where it says something about all the rest, what it says of each."""
+        if get_origin(kind) is Unpack or kind is object:
+            return Any
+        try:
+            decoder(kind)
+        except (TypeError, NameError, RecursionError) as error:
+            if name == "return":
+                return Any
+            raise OptionError(f"{self.function.__qualname__}(), {name}: JSON cannot become {kind}: {error}") from None
+        return kind
+
+    def _kind(self, name: str) -> Any:
+        """What an argument that is given by name should be."""
+        return self._types.get(name if name in self._named else self._others, Any)
 
     @cached_property
     def _annotated(self) -> list[bool]:
@@ -107,8 +135,7 @@ class Signature:
 
     def _encode_kwargs(self, kwargs: dict[str, Any]) -> bytes:
         members = [
-            encode(key, key) + b":" + encode(value, key, self._types.get(key, Any) is not Any)
-            for key, value in kwargs.items()
+            encode(key, key) + b":" + encode(value, key, self._kind(key) is not Any) for key, value in kwargs.items()
         ]
         return b"{" + b",".join(members) + b"}"
 
@@ -135,7 +162,7 @@ class Signature:
         named = {}
         for key, raw in _raw_members(kwargs).items():
             try:
-                named[key] = decoder(self._types.get(key, Any))(raw)
+                named[key] = decoder(self._kind(key))(raw)
             except msgspec.ValidationError as error:
                 raise msgspec.ValidationError(_prefixed(str(error), key)) from None
         return named

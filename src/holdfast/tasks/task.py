@@ -16,12 +16,12 @@ from holdfast.clock import as_ms, wall_ms
 from holdfast.engine.keys import checked_name
 from holdfast.engine.model import Entry, Options, packed_options
 from holdfast.engine.store import Store
-from holdfast.errors import ArgumentError, OptionError
+from holdfast.errors import ArgumentError, OptionError, PayloadError, did_you_mean
 from holdfast.ids import new_id, new_ids
-from holdfast.settings import in_range
+from holdfast.settings import whole
 from holdfast.tasks.current import required
 from holdfast.tasks.definition import Definition
-from holdfast.tasks.ends import seconds
+from holdfast.tasks.ends import limit, seconds
 from holdfast.tasks.envelope import head, seal, tail
 from holdfast.tasks.job import Decode, Job
 
@@ -73,9 +73,7 @@ class Placing:
     def __post_init__(self) -> None:
         checked_name(self.queue, "a queue's name")
         # Two digits beyond this the order of jobs would no longer fit into a number of the store.
-        in_range("priority", self.priority, -1000, 1000)
-        if not isinstance(self.priority, int):
-            raise OptionError(f"priority must be a whole number, not {self.priority!r}")
+        whole("priority", self.priority, -1000, 1000)
         if self.delay is not None and self.run_at is not None:
             raise OptionError("delay and run_at exclude each other")
         if self.on_failure not in ("hold", "skip"):
@@ -88,7 +86,7 @@ class Placing:
         return Options(
             delay=0 if self.delay is None else round(seconds("delay", self.delay) * 1000),
             at=0 if self.run_at is None else _instant(self.run_at),
-            ttl=0 if self.expires is None else max(1, round(seconds("expires", self.expires) * 1000)),
+            ttl=0 if self.expires is None else max(1, round(limit("expires", self.expires) * 1000)),
             priority=self.priority,
             front=bool(self.at_front),
             skip=self.on_failure == "skip",
@@ -99,12 +97,12 @@ class Placing:
         """What this job has otherwise than its task."""
         said: dict[str, float] = {}
         if self.retries is not None:
-            in_range("retries", self.retries, 0, 1_000_000)
-            said["retries"] = int(self.retries)
+            whole("retries", self.retries, 0, 1_000_000)
+            said["retries"] = self.retries
         for name in ("timeout", "hard_timeout", "result_ttl"):
             value = getattr(self, name)
             if value is not None:
-                said[name] = seconds(name, value)
+                said[name] = limit(name, value)
         return said
 
 
@@ -209,8 +207,8 @@ class Task(Generic[P, R, C]):
                 raise ArgumentError(f"[{i}]: each job needs a tuple of its arguments or bind(...), not {args!r}")
             try:
                 entries.append(self._entry(id, tuple(args), kwargs))
-            except ArgumentError as error:
-                raise ArgumentError(f"[{i}]: {error}") from None
+            except (ArgumentError, PayloadError) as error:
+                raise type(error)(f"[{i}]: {error}") from None
         return entries
 
     def _entry(self, id: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Store, Entry]:
@@ -245,8 +243,9 @@ def replaced(placing: Placing, options: dict[str, Any], also: tuple[str, ...] = 
     """A placing with other options, or `OptionError` that names those that exist (and *also* those)."""
     unknown = options.keys() - Placing.__dataclass_fields__.keys()
     if unknown:
-        known = ", ".join(dict.fromkeys((*Placing.__dataclass_fields__, *also)))
-        raise OptionError(f"there is no option {', '.join(sorted(unknown))}; there are: {known}")
+        known = list(dict.fromkeys((*Placing.__dataclass_fields__, *also)))
+        first = min(unknown)
+        raise OptionError(f"there is no option {first!r}{did_you_mean(first, known)}; there are: {', '.join(known)}")
     return replace(placing, **options)
 
 
@@ -254,7 +253,10 @@ def _named(what: str, name: Named | bool | None, args: tuple[Any, ...], kwargs: 
     """A key or a unique name: as it was given, or as a callable makes it of the job's arguments."""
     if name is None:
         return ""
-    made = name(*args, **kwargs) if callable(name) else name
+    try:
+        made = name(*args, **kwargs) if callable(name) else name
+    except Exception as error:
+        raise OptionError(f"{what} cannot be made of these arguments: {type(error).__name__}: {error}") from error
     if not isinstance(made, str) or not made.isprintable() or not 0 < len(made) <= MAX_NAME:
         raise OptionError(f"{what} must be 1 to {MAX_NAME} printable characters, not {made!r}")
     return made

@@ -84,7 +84,7 @@ def _parsed(parse: Any, url: str) -> dict[str, Any]:
     try:
         return dict(parse(url))
     except ValueError as error:
-        raise OptionError(f"not a server's URL: {url!r} ({error})") from None
+        raise OptionError(f"not a server's URL: {redacted(url)!r} ({error})") from None
 
 
 def outage(error: BaseException, url: str) -> Unavailable:

@@ -1,6 +1,6 @@
 #!lua flags=no-writes,allow-oom
 --- audit: are these entries each in exactly one place, and do the partition's numbers add up?
---- keys: ready, later, suspects, dead, broken, jobs, marks, errors, keyed, locks, waits, line, unique, uniques, cancels, workers, calls, outbox, meta, held(token)...
+--- keys: ready, later, suspects, dead, broken, jobs, marks, errors, notes, keyed, locks, waits, line, unique, uniques, cancels, workers, calls, outbox, meta, held(token)...
 --- args: tokens int, ids...
 --- returns: {numbers, problems}: numbers as name, value, ...; each problem a sentence
 --- checks: I1, I3, I4, I7
@@ -44,7 +44,7 @@ for i = ids + tokens + 1, #ARGV do
     problem('I3 %s: is held without the lock of its key', id)
   end
   if known == 0 then
-    for name, hash in pairs({ marks = marks, errors = errors, keyed = keyed, waits = waits, uniques = uniques, cancels = cancels }) do
+    for name, hash in pairs({ marks = marks, errors = errors, notes = notes, keyed = keyed, waits = waits, uniques = uniques, cancels = cancels }) do
       if redis.call('HEXISTS', hash, id) == 1 then
         problem('I7 %s: has left something in %s', id, name)
       end

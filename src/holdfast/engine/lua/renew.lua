@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
 --- renew: the supervisor says that these tokens live on; with `enlist` = 1 they are new and join.
---- keys: workers, cancels, watched, jobs, marks, errors, keyed, locks, waits, line, unique, uniques, dead, broken, ready, meta
+--- keys: workers, cancels, watched, jobs, marks, errors, notes, keyed, locks, waits, line, unique, uniques, dead, broken, ready, meta
 --- args: lease_ms int, enlist int, tokens...
 --- returns: {'renewed', now, gone tokens, ids whose running jobs should be cancelled}
 --- moves: dead | broken -> nowhere

@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
 --- revive: dead entries, or broken ones after a repair, start afresh: no failures, no crashes, ready now.
---- keys: ready, dead, broken, jobs, marks, errors, keyed, locks, waits, line, idle, meta
+--- keys: ready, dead, broken, jobs, marks, errors, notes, keyed, locks, waits, line, idle, meta
 --- args: ids...
 --- returns: {'revived', word an id...}: revived | gone (not dead, not broken)
 --- moves: dead | broken -> ready | line
@@ -19,6 +19,7 @@ for i = ids + 1, #ARGV do
     m.flags = string.find(m.flags, 'k') and 'k' or '-'
     keep_marks(id, m)
     redis.call('HDEL', errors, id)
+    redis.call('HDEL', notes, id)
     local key = redis.call('HGET', keyed, id)
     if key then
       count = count + step_up(key, id, now)

@@ -1,8 +1,9 @@
 #!lua flags=allow-oom
 --- settle: an entry that `token` holds ends in any other way than plain success, with all that its step brings.
---- keys: ready, later, jobs, marks, errors, keyed, locks, waits, line, unique, uniques, cancels, watched, dead, broken, outbox, calls, idle, meta, held(token), result(id)
---- args: token, number int, fence, id, verdict, delay_ms int, error, ttl_ms int, record, children int, rest...
+--- keys: ready, later, jobs, marks, errors, notes, keyed, locks, waits, line, unique, uniques, cancels, watched, dead, broken, outbox, calls, idle, meta, held(token), result(id)
+--- args: token, number int, fence, id, verdict, delay_ms int, error, ttl_ms int, record, note, children int, rest...
 --- verdict: done | retry | snooze | dead | cancelled | expired | broken
+--- note: what stays of what it said while it ran, if the entry stays; '' for nothing
 --- rest: `children` times id, envelope, options (born here); then pairs of partition, entries (born elsewhere, by the outbox)
 --- returns: {'settled', verdict}; a retry or snooze of an entry that was cancelled meanwhile settles as cancelled
 ---   {'lost'} when it is not held under this fence: nothing is written; {'again'} when this call was answered before
@@ -33,6 +34,14 @@ if wish and (verdict == 'retry' or verdict == 'snooze' or verdict == 'cancelled'
   verdict, record, ttl_ms = 'cancelled', wish, 3600000
 end
 
+local function keep_note()
+  if note == '' then
+    redis.call('HDEL', notes, id)
+  else
+    redis.call('HSET', notes, id, note)
+  end
+end
+
 local function again_later()
   local m = read_marks(id)
   m.order = string.match(hold, '^%S+ (%S+)')
@@ -51,8 +60,10 @@ end
 
 redis.call('HDEL', held, id)
 if verdict == 'retry' or verdict == 'snooze' then
+  keep_note()
   again_later()
 elseif verdict == 'dead' or verdict == 'broken' then
+  keep_note()
   local m = read_marks(id)
   m.failures = m.failures + 1
   keep_marks(id, m)

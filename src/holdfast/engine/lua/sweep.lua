@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
 --- sweep: take back what a worker held that is dead, gone or silent, and forget it when nothing is left.
---- keys: ready, suspects, jobs, marks, errors, keyed, locks, waits, line, unique, uniques, cancels, watched, workers, calls, dead, idle, meta, held(token)
+--- keys: ready, suspects, jobs, marks, errors, notes, keyed, locks, waits, line, unique, uniques, cancels, watched, workers, calls, dead, idle, meta, held(token)
 --- args: token, cause, max_crashes int, error, culprits...
 --- cause: died (its supervisor saw it; `culprits` had started) | left (of its own will) | silent (its lease is over)
 --- returns: {'swept', remaining, given back, buried}; call again while anything remains

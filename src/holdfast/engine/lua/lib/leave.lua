@@ -34,9 +34,10 @@ end
 local function forget(ids, counter)
   local woken = let_go(ids)
   local gone = redis.call('HDEL', jobs, unpack(ids))
-  if redis.call('EXISTS', marks, errors) > 0 then
+  if redis.call('EXISTS', marks, errors, notes) > 0 then
     redis.call('HDEL', marks, unpack(ids))
     redis.call('HDEL', errors, unpack(ids))
+    redis.call('HDEL', notes, unpack(ids))
   end
   redis.call('HINCRBY', meta, counter, gone)
   return woken

@@ -1,0 +1,18 @@
+#!lua flags=allow-oom
+--- note: what running entries say of themselves, for whoever asks how they are.
+--- keys: notes, held(token)
+--- args: token, entries...
+--- entries: id, fence, note
+--- returns: {'noted', lost ids...}; what is not held under its fence is lost: nothing is written for it
+--- keeps: I2, I7
+local answer = { 'noted' }
+for i = entries + 1, #ARGV, 3 do
+  local id, fence = ARGV[i], ARGV[i + 1] .. ' '
+  local hold = redis.call('HGET', held, id)
+  if hold and string.sub(hold, 1, #fence) == fence then
+    redis.call('HSET', notes, id, ARGV[i + 2])
+  else
+    answer[#answer + 1] = id
+  end
+end
+return answer
