@@ -122,6 +122,8 @@ class Fetcher:
 
     def run(self) -> None:
         """Work until told to stop, or in a drain until nothing is left."""
+        # Whoever claims must hear already that somebody cancels.
+        self._heed(self._senses.wait(0.0, for_ends=False))
         while not self._is_over():
             arrived = self._arrive()
             if arrived and self._arriving <= FEW:

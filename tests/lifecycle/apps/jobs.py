@@ -46,8 +46,8 @@ def build(url: str | None = None, **options: Any) -> Holdfast:
 
     @app.task(name="heed", backoff=0)
     def heed(name: str, gate: str) -> str:
-        say("started", name)
         try:
+            say("started", name)
             wait(gate)
         except (Cancelled, TimeLimit) as error:
             say(type(error).__name__, name)
@@ -66,13 +66,12 @@ def build(url: str | None = None, **options: Any) -> Holdfast:
 
     @app.task(name="defy", backoff=0)
     def defy(name: str, gate: str) -> None:
-        say("started", name)
-        while True:
-            try:
-                wait(gate)
-            except (Cancelled, TimeLimit):
-                continue
-            break
+        try:
+            say("started", name)
+            wait(gate)
+        except (Cancelled, TimeLimit):
+            # Nobody interrupts it a second time.
+            wait(gate)
         say("ended", name)
 
     @app.task(name="die", backoff=0)
