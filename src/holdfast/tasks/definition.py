@@ -14,7 +14,7 @@ from typing import Any
 from holdfast.errors import OptionError
 from holdfast.settings import whole
 from holdfast.tasks.ends import limit
-from holdfast.tasks.retry import Backoff, backoff_from
+from holdfast.tasks.retry import Backoff, Pause, backoff_from
 from holdfast.tasks.signature import Signature
 
 RESULT_TTL_S = 3600.0
@@ -55,7 +55,7 @@ class Definition:
         return inspect.iscoroutinefunction(self.function)
 
     @cached_property
-    def delays(self) -> Callable[[int], float]:
+    def delays(self) -> Callable[[int], Pause]:
         """How long to wait after each failure."""
         return backoff_from(self.backoff)
 
