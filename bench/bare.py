@@ -6,14 +6,14 @@ import time
 from collections.abc import Sequence
 from itertools import cycle
 
+from tests.servers import Server
+
 from holdfast.engine.model import Claimed, Ended, Entry
 from holdfast.engine.store import Store
 from holdfast.ids import new_ids
-from holdfast.tasks.envelope import head
 from holdfast.wire.call import Plain
 from holdfast.wire.repeat import Sender
 from holdfast.wire.sync import Link
-from tests.servers import Server
 
 BATCH = 500
 #: The next batch travels while this one is taken apart.
@@ -35,9 +35,8 @@ return redis.call('HINCRBY', KEYS[2], 'done', redis.call('HDEL', KEYS[1], unpack
 """
 
 
-def entries(count: int, name: str = "bench.jobs.noop") -> list[Entry]:
-    """Envelopes of plain jobs."""
-    envelope = head(name) + b"}"
+def entries(count: int, envelope: bytes = b'{"task":"bench.jobs.noop"}') -> list[Entry]:
+    """The same job many times."""
     return [Entry(id, envelope) for id in new_ids(count)]
 
 

@@ -17,6 +17,7 @@ from holdfast.wire.sync import Link
 
 MANY = 100_000
 SOME = 2_000
+TEXT = "twenty characters are"
 
 
 def figures(rounds: int) -> list[Figure]:
@@ -38,14 +39,16 @@ def figures(rounds: int) -> list[Figure]:
 def _bare(server: Server) -> float:
     link = Link(server.address)
     store = Holdfast(server.url, namespace="bare").client.store_at("default", 0)
-    took = bare.put_all(link, store, bare.entries(MANY))
+    took = bare.put_all(
+        link, store, bare.entries(MANY, b'{"task":"bench.jobs.label","args":[12345,"%b"]}' % TEXT.encode())
+    )
     link.command("FLUSHALL")
     link.close()
     return MANY / took
 
 
 def _many(app: Holdfast, server: Server) -> float:
-    calls = [(n, "twenty characters are") for n in range(MANY)]
+    calls = [(n, TEXT) for n in range(MANY)]
     task = app.tasks["bench.jobs.label"]
     start = time.perf_counter()
     task.enqueue_many(calls)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from tests.servers import Server
+
 from bench.figure import Figure, at_most
 from bench.place import application, until, worker
 from holdfast.wire.sync import Link
-from tests.servers import Server
 
 JOBS = 100_000
 

@@ -49,5 +49,3 @@ def figures(rounds: int) -> list[Figure]:
         at_least("no-op tasks, 1 process, 5 threads, fsync", fsync, limit, "jobs/s", "bare loop, our scripts", 0.6),
         at_least("the same, against no persistence", fsync, none, "jobs/s", "no persistence", 0.9),
     ]
-
-

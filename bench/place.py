@@ -12,9 +12,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from tests.servers import DURABLE, Server
+
 from holdfast import Holdfast
 from holdfast.engine.store import Store
-from tests.servers import DURABLE, Server
 
 __all__ = ["DURABLE", "Server", "application", "until", "worker"]
 
@@ -38,7 +39,14 @@ def application(*options: str) -> Iterator[tuple[Holdfast, Server]]:
 @contextmanager
 def worker(server: Server, *options: str) -> Iterator[subprocess.Popen[bytes]]:
     """A worker at rest: one child of five threads unless *options* say otherwise."""
-    command = [str(Path(sys.executable).with_name("holdfast")), "worker", "bench.jobs:app", "--processes", "1", *options]
+    command = [
+        str(Path(sys.executable).with_name("holdfast")),
+        "worker",
+        "bench.jobs:app",
+        "--processes",
+        "1",
+        *options,
+    ]
     environment = os.environ | {"HOLDFAST_URL": server.url}
     log = (server.directory / "worker.log").open("wb")
     process = subprocess.Popen(command, env=environment, stdout=log, stderr=log)

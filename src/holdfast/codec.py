@@ -20,8 +20,12 @@ MAX_DEPTH = 64
 #: A path may be as deep as what it leads into.
 MAX_PATH = 120
 _SCALARS = frozenset({int, str, bool, NoneType})
+#: The annotations for which a value of just this type needs no check but that of the encoder itself.
+SAFE = frozenset({int, str, bool})
 _BYTES = (bytes, bytearray, memoryview)
 _encode = msgspec.json.Encoder().encode
+#: Values of `SAFE` types, or a tuple of them, as JSON; `OverflowError` or `ValueError` for what JSON cannot carry.
+encode_known = _encode
 
 
 class _Wrong(Exception):

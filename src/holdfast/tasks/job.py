@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
-from typing import Any, Generic, NoReturn, TypeVar
+from typing import Any, Generic, NoReturn, TypeVar, overload
 
 import msgspec
 
@@ -153,6 +153,43 @@ class Job(Generic[R]):
             raise JobNotFound(
                 f"there is no job {self.id}: it never existed, or it ended and no result is kept of it (any more)"
             )
+
+
+class Jobs(Sequence[Job[R]]):
+    """Many jobs, in the order in which they were put.
+
+    A million of them are a million ids: a handle is made when it is asked for.
+    """
+
+    __slots__ = ("_ids", "_make", "_others", "_stores")
+
+    def __init__(
+        self, make: Callable[[Store, str, str], Job[R]], stores: Sequence[Store], ids: Sequence[str],
+        others: Mapping[str, str],
+    ) -> None:  # fmt: skip
+        self._make = make
+        self._stores = stores
+        self._ids = ids
+        # The ids that stood in the way of some: a job with the same unique name.
+        self._others = others
+
+    def __len__(self) -> int:
+        return len(self._ids)
+
+    @overload
+    def __getitem__(self, index: int) -> Job[R]: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> Jobs[R]: ...
+
+    def __getitem__(self, index: int | slice) -> Job[R] | Jobs[R]:
+        if isinstance(index, slice):
+            return Jobs(self._make, self._stores[index], self._ids[index], self._others)
+        id = self._ids[index]
+        return self._make(self._stores[index], id, self._others.get(id, ""))
+
+    def __repr__(self) -> str:
+        return f"<{len(self)} jobs>"
 
 
 def raise_end(id: str, status: str, reason: str) -> NoReturn:

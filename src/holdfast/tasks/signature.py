@@ -5,12 +5,13 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from functools import cached_property
 from typing import Any, Unpack, get_origin, get_type_hints
 
 import msgspec
 
-from holdfast.codec import decoder, encode, encode_all
+from holdfast.codec import SAFE, decoder, encode, encode_all, encode_known
 from holdfast.errors import ArgumentError, OptionError
 
 _POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
@@ -46,6 +47,10 @@ class Signature:
 
     def encode(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[bytes, bytes]:
         """Arguments as a JSON array and a JSON object (b'' if empty), checked as a worker will check them."""
+        if not kwargs and tuple(map(type, args)) in self._exact:
+            # Most arguments are: then there is nothing left to check.
+            with suppress(OverflowError, ValueError):
+                return encode_known(args), b""
         if kwargs or not self._fits(len(args)):
             args, kwargs = self._bind(args, kwargs)
         packed = encode_all(list(args), self._name, self._annotated) if args else NO_ARGS
@@ -112,6 +117,15 @@ class Signature:
         rest = [self._rest.name] if self._rest else []
         names = [p.name for p in self._positional] + rest
         return [self._types.get(name, Any) is not Any for name in names] or [False]
+
+    @cached_property
+    def _exact(self) -> frozenset[tuple[type, ...]]:
+        """The types of positional arguments that fit as they are: what JSON has, and what the annotations say."""
+        if self._rest or self._kwargs_needed:
+            return frozenset()
+        kinds = [self._types.get(p.name, Any) for p in self._positional]
+        counts = range(self._required, len(kinds) + 1)
+        return frozenset(tuple(kinds[:count]) for count in counts if all(kind in SAFE for kind in kinds[:count]))
 
     @cached_property
     def _is_typed(self) -> bool:

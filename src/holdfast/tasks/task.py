@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import cached_property, update_wrapper
@@ -23,7 +23,7 @@ from holdfast.tasks.current import required
 from holdfast.tasks.definition import Definition
 from holdfast.tasks.ends import limit, seconds
 from holdfast.tasks.envelope import head, seal, tail
-from holdfast.tasks.job import Decode, Job
+from holdfast.tasks.job import Decode, Job, Jobs
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -32,6 +32,7 @@ C = TypeVar("C")
 
 Named = str | Callable[..., str]
 MAX_NAME = 512
+_NO_KWARGS: dict[str, Any] = {}
 
 
 class Using(TypedDict, total=False):
@@ -139,7 +140,10 @@ class Task(Generic[P, R, C]):
         self._head = head(definition.name)
         self._tail = tail(placing.overrides)
         self._options = packed_options(placing.options)
-        self._stores: dict[int, Store] = {}
+        # Where all jobs of this task belong, unless their arguments or ids decide.
+        is_plain = placing.key is None and placing.unique is None
+        is_whole = client.settings.partitions.get(placing.queue, 1) == 1
+        self._only_store = client.store_at(placing.queue, 0) if is_plain and is_whole else None
 
     @property
     def name(self) -> str:
@@ -161,25 +165,26 @@ class Task(Generic[P, R, C]):
         store, entry = self._entry(new_id(), args, kwargs)
         return self._job(store, entry.id, (await self._client.aput(store, (entry,)))[0])
 
-    def enqueue_many(self, calls: Iterable[tuple[Any, ...] | Bound]) -> list[Job[R]]:
+    def enqueue_many(self, calls: Iterable[tuple[Any, ...] | Bound]) -> Jobs[R]:
         """Put a job for each tuple of arguments; nothing is put if any of them does not fit.
 
         Example:
             >>> add.enqueue_many([(1, 2), add.bind(3, b=4)])
+            <2 jobs>
         """
-        entries = self._entries(calls)
+        stores, entries = self._entries(calls)
         others: dict[str, str] = {}
-        for store, group in _by_store(entries).items():
-            others.update(zip((e.id for e in group), self._client.put_many(store, group), strict=True))
-        return [self._job(store, entry.id, others[entry.id]) for store, entry in entries]
+        for store, group in _by_store(stores, entries):
+            others.update(_obstacles(group, self._client.put_many(store, group)))
+        return Jobs(self._job, stores, [entry.id for entry in entries], others)
 
-    async def aenqueue_many(self, calls: Iterable[tuple[Any, ...] | Bound]) -> list[Job[R]]:
+    async def aenqueue_many(self, calls: Iterable[tuple[Any, ...] | Bound]) -> Jobs[R]:
         """The same, awaited."""
-        entries = self._entries(calls)
+        stores, entries = self._entries(calls)
         others: dict[str, str] = {}
-        for store, group in _by_store(entries).items():
-            others.update(zip((e.id for e in group), await self._client.aput_many(store, group), strict=True))
-        return [self._job(store, entry.id, others[entry.id]) for store, entry in entries]
+        for store, group in _by_store(stores, entries):
+            others.update(_obstacles(group, await self._client.aput_many(store, group)))
+        return Jobs(self._job, stores, [entry.id for entry in entries], others)
 
     def spawn(self, *args: P.args, **kwargs: P.kwargs) -> Job[R]:
         """Put a job in the step that finishes the current one: it is never there if the current one fails."""
@@ -198,23 +203,26 @@ class Task(Generic[P, R, C]):
     def __repr__(self) -> str:
         return f"<Task {self.name}>"
 
-    def _entries(self, calls: Iterable[tuple[Any, ...] | Bound]) -> list[tuple[Store, Entry]]:
+    def _entries(self, calls: Iterable[tuple[Any, ...] | Bound]) -> tuple[list[Store], list[Entry]]:
         given = list(calls)
-        entries = []
-        for i, (id, call) in enumerate(zip(new_ids(len(given)), given, strict=True)):
-            args, kwargs = (call.args, call.kwargs) if isinstance(call, Bound) else (call, {})
-            if not isinstance(args, tuple | list):
-                raise ArgumentError(f"[{i}]: each job needs a tuple of its arguments or bind(...), not {args!r}")
+        stores: list[Store] = []
+        entries: list[Entry] = []
+        for id, call in zip(new_ids(len(given)), given, strict=True):
             try:
-                entries.append(self._entry(id, tuple(args), kwargs))
+                args, kwargs = (call, _NO_KWARGS) if type(call) is tuple else _parts(call)
+                store, entry = self._entry(id, args, kwargs)
             except (ArgumentError, PayloadError) as error:
-                raise type(error)(f"[{i}]: {error}") from None
-        return entries
+                raise type(error)(f"[{len(entries)}]: {error}") from None
+            stores.append(store)
+            entries.append(entry)
+        return stores, entries
 
     def _entry(self, id: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Store, Entry]:
         packed, packed_kwargs = self.definition.signature.encode(args, kwargs)
         client, placing = self._client, self.placing
         envelope = seal(self._head, packed, packed_kwargs, self._tail, client.settings.max_payload)
+        if self._only_store is not None:
+            return self._only_store, Entry(id, envelope, self._options)
         if placing.key is None and placing.unique is None:
             return client.place(placing.queue, id), Entry(id, envelope, self._options)
         key = _named("key", placing.key, args, kwargs)
@@ -270,8 +278,22 @@ def _instant(when: datetime) -> int:
     return max(at, 1)
 
 
-def _by_store(entries: list[tuple[Store, Entry]]) -> dict[Store, list[Entry]]:
+def _parts(call: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    if isinstance(call, Bound):
+        return call.args, call.kwargs
+    if isinstance(call, tuple | list):
+        return tuple(call), _NO_KWARGS
+    raise ArgumentError(f"each job needs a tuple of its arguments or bind(...), not {call!r}")
+
+
+def _by_store(stores: Sequence[Store], entries: Sequence[Entry]) -> Iterable[tuple[Store, Sequence[Entry]]]:
+    if len(set(stores)) == 1:
+        return [(stores[0], entries)]
     groups: dict[Store, list[Entry]] = {}
-    for store, entry in entries:
+    for store, entry in zip(stores, entries, strict=True):
         groups.setdefault(store, []).append(entry)
-    return groups
+    return groups.items()
+
+
+def _obstacles(entries: Sequence[Entry], answers: Sequence[str]) -> dict[str, str]:
+    return {entry.id: other for entry, other in zip(entries, answers, strict=True) if other}
