@@ -2,7 +2,7 @@
 VENV   ?= .venv
 PYTHON ?= python3
 BIN     = $(VENV)/bin
-.PHONY: setup demo test lint types floors check bench soak clean
+.PHONY: setup demo test lint types floors check documents bench soak clean
 
 setup: $(VENV)/.installed
 
@@ -28,6 +28,9 @@ floors: setup        ## imports go down the stairs only
 	$(BIN)/lint-imports --no-cache
 
 check: lint types floors
+
+documents: setup     ## writes the tables in the documents anew from the code
+	PYTHONPATH=tests $(BIN)/python -m house.generated
 
 bench: setup         ## every figure we claim, beside its limit
 	$(BIN)/python -m bench
