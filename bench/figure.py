@@ -35,6 +35,12 @@ def at_least(name: str, values: Sequence[float], limits: Sequence[float], unit: 
     return Figure(name, median(values), unit, limit, ratio, f"≥ {must:g}", ratio >= must)
 
 
+def no_slower(name: str, times: Sequence[float], limits: Sequence[float], unit: str, limit: str, must: float) -> Figure:
+    """A time that must stay below a multiple of its limit."""
+    ratio = median(value / other for value, other in zip(times, limits, strict=True))
+    return Figure(name, median(times), unit, limit, ratio, f"≤ {must:g}", ratio <= must)
+
+
 def at_most(name: str, value: float, unit: str, must: float) -> Figure:
     """A figure that must stay below a number."""
     return Figure(name, value, unit, must=f"≤ {must:g} {unit}", holds=value <= must)

@@ -11,7 +11,7 @@ import weakref
 from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from itertools import cycle, islice
+from itertools import cycle
 from os import register_at_fork
 from typing import Any, TypeVar
 
@@ -290,40 +290,49 @@ class Postbox:
 
     def put_stream(self, store: Store, entries: Sequence[Entry]) -> list[str]:
         """Bring any number of entries to one partition; the next chunk is packed while the last one travels."""
-        answer: list[str] = []
-        under_way: deque[Call[list[str]]] = deque()
-        chunks = [entries[i : i + CHUNK] for i in range(0, len(entries), CHUNK)]
+        if not entries:
+            return []
+        *chunks, last = [entries[i : i + CHUNK] for i in range(0, len(entries), CHUNK)]
         with self._turn:
-            for chunk, sender in zip(chunks[:-1], cycle(self._senders), strict=False):
-                call = store.put(sender.name, sender.next(), chunk)
-                # What has options may have a key, whose order two calls under way at once could change.
-                while under_way and (len(under_way) == len(self._senders) or any(e.options for e in chunk)):
-                    answer += self._link.conclude(under_way.popleft())
-                self._link.send((call,))
-                under_way.append(call)
-            while under_way:
-                answer += self._link.conclude(under_way.popleft())
-            for chunk in chunks[-1:]:
-                letter = Letter(store, chunk)
-                self._send([letter])
-                answer += letter.answer
-        if chunks and letter.error is not None:
+            try:
+                answer = self._put_chunks(store, chunks)
+            except BaseException:
+                # What is still under way shall not be taken for the answer to something else.
+                self._link.close()
+                raise
+            # The last one asks how durable it is, and so are those before it.
+            letter = Letter(store, last)
+            self._send([letter])
+        if letter.error is not None:
             raise letter.error
-        return answer
+        return answer + letter.answer
 
     def close(self) -> None:
         """Hang up."""
         self._link.close()
 
+    def _put_chunks(self, store: Store, chunks: Sequence[Sequence[Entry]]) -> list[str]:
+        answer: list[str] = []
+        under_way: deque[Call[list[str]]] = deque()
+        for chunk, sender in zip(chunks, cycle(self._senders), strict=False):
+            call = store.put(sender.name, sender.next(), chunk)
+            # What has options may have a key, whose order two calls under way at once could change.
+            while under_way and (len(under_way) == len(self._senders) or any(e.options for e in chunk)):
+                answer += self._link.conclude(under_way.popleft())
+            self._link.send((call,))
+            under_way.append(call)
+        while under_way:
+            answer += self._link.conclude(under_way.popleft())
+        return answer
+
     def _send(self, letters: list[Letter]) -> None:
         try:
-            with _undelivered(letters):
-                calls, parts = _calls(letters, self._link.sender)
-                tail = self._tail.packed if self._tail else b""
-                answers = self._link.run_many(calls, tail)
-                _deliver(parts, answers, self._tail, self._link.last_tail)
-        except HoldfastError:
-            return
+            parts = _parts(letters)
+            answers = self._link.run_many(_calls(parts, self._link.sender), self._tail.packed if self._tail else b"")
+            _deliver(parts, answers, self._tail, self._link.last_tail)
+        except BaseException as error:
+            if not _undelivered(letters, error):
+                raise
 
 
 class LoopSide:
@@ -366,13 +375,13 @@ class LoopSide:
 
     async def _send(self, letters: list[Letter]) -> None:
         try:
-            with _undelivered(letters):
-                calls, parts = _calls(letters, self._putter.sender)
-                tail = self._tail.packed if self._tail else b""
-                answers = await self._putter.run_many(calls, tail)
-                _deliver(parts, answers, self._tail, self._putter.last_tail)
-        except HoldfastError:
-            return
+            parts = _parts(letters)
+            calls = _calls(parts, self._putter.sender)
+            answers = await self._putter.run_many(calls, self._tail.packed if self._tail else b"")
+            _deliver(parts, answers, self._tail, self._putter.last_tail)
+        except BaseException as error:
+            if not _undelivered(letters, error):
+                raise
 
 
 def _take(letters: deque[Letter]) -> list[Letter]:
@@ -385,38 +394,46 @@ def _take(letters: deque[Letter]) -> list[Letter]:
     return taken
 
 
-def _calls(letters: list[Letter], sender: Sender) -> tuple[list[Call[list[str]]], list[list[Letter]]]:
-    """One call for each partition, and whose entries are in it."""
+def _parts(letters: list[Letter]) -> list[list[Letter]]:
+    """Those that go to the same partition together."""
+    if len(letters) == 1:
+        return [letters]
     parts: dict[Store, list[Letter]] = {}
     for letter in letters:
         parts.setdefault(letter.store, []).append(letter)
-    calls = [
-        store.put(sender.name, sender.next(), [entry for letter in part for entry in letter.entries])
-        for store, part in parts.items()
+    return list(parts.values())
+
+
+def _calls(parts: list[list[Letter]], sender: Sender) -> list[Call[list[str]]]:
+    """One call for each partition."""
+    return [
+        part[0].store.put(sender.name, sender.next(), [entry for letter in part for entry in letter.entries])
+        for part in parts
     ]
-    return calls, list(parts.values())
 
 
 def _deliver(parts: list[list[Letter]], answers: list[list[str]], tail: Tail | None, tail_reply: Any) -> None:
     doubt = tail.doubt(tail_reply) if tail else ""
     for part, answer in zip(parts, answers, strict=True):
-        rest = iter(answer)
+        start = 0
         for letter in part:
-            own = list(islice(rest, len(letter.entries)))
-            ids = tuple(entry.id for entry in letter.entries)
-            letter.deliver(own, DurabilityUncertain(f"{doubt}; put: {', '.join(ids[:10])}", ids) if doubt else None)
+            end = start + len(letter.entries)
+            letter.deliver(answer[start:end], _uncertain(doubt, letter) if doubt else None)
+            start = end
 
 
-@contextmanager
-def _undelivered(letters: list[Letter]) -> Iterator[None]:
-    """Whatever goes wrong on the way, everybody who waits learns of it."""
-    try:
-        yield
-    except BaseException as error:
-        known = error if isinstance(error, HoldfastError) else Unavailable(f"the put was interrupted: {error!r}")
-        for letter in letters:
-            letter.deliver([], known)
-        raise
+def _uncertain(doubt: str, letter: Letter) -> DurabilityUncertain:
+    ids = tuple(entry.id for entry in letter.entries)
+    return DurabilityUncertain(f"{doubt}; put: {', '.join(ids[:10])}", ids)
+
+
+def _undelivered(letters: list[Letter], error: BaseException) -> bool:
+    """Everybody who waits learns of it, whatever it is; whether it is a matter between them and the store."""
+    is_known = isinstance(error, HoldfastError)
+    told = error if is_known else Unavailable(f"the put was interrupted: {error!r}")
+    for letter in letters:
+        letter.deliver([], told)
+    return is_known
 
 
 _clients: weakref.WeakSet[Client] = weakref.WeakSet()

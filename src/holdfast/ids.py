@@ -50,8 +50,8 @@ class _Maker:
 
 
 def encode(number: int, width: int) -> str:
-    """A number in base 32, *width* characters."""
-    return "".join(ALPHABET[number >> (5 * i) & 31] for i in range(width - 1, -1, -1))
+    """A number in base 32, *width* characters, ten at the most."""
+    return "".join([_PAIRS[number >> shift & 1023] for shift in (40, 30, 20, 10, 0)])[-width:]
 
 
 _maker = _Maker()

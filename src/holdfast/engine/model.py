@@ -29,8 +29,8 @@ PLAIN = Options()
 _encode = msgspec.json.Encoder().encode
 
 
-class Entry(NamedTuple):
-    """A new entry on its way in."""
+class Entry(msgspec.Struct, array_like=True, frozen=True, gc=False):
+    """A new entry on its way in; a structure without garbage collection, since they come by the hundred thousand."""
 
     id: str
     envelope: bytes

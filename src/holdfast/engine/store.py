@@ -36,7 +36,7 @@ VERBS = (
 #: A script stops the server while it runs, so none may have more to do than this.
 MOST = 1000
 _pack_entries = msgspec.msgpack.Encoder().encode
-_unpack_entries = msgspec.msgpack.Decoder(list[tuple[str, bytes, bytes]]).decode
+_unpack_entries = msgspec.msgpack.Decoder(list[Entry]).decode
 _by_fence = attrgetter("fence")
 
 
@@ -61,7 +61,7 @@ class Store:
         _check(len(entries), "entries", least=1)
         args: list[Arg] = [number, keep_ms]
         for entry in entries:
-            args += entry
+            args += (entry.id, entry.envelope, entry.options)
         return Call(self._targets["put"], _put, args, (self.partition.key("sender", name),))
 
     def claim(self, token: str, limit: int, alone: bool = False) -> Call[Claimed]:
@@ -101,7 +101,7 @@ class Store:
         args: list[Arg] = [token, number, s.fence, s.id, s.verdict, s.delay_ms, s.error, s.ttl_ms, s.record, s.note]
         args.append(len(s.born_here))
         for entry in s.born_here:
-            args += entry
+            args += (entry.id, entry.envelope, entry.options)
         for partition, entries in s.born_elsewhere:
             args += (partition, entries)
         keys = (*self._held(token), self.partition.key("result", s.id.decode()))
@@ -141,7 +141,7 @@ class Store:
 
     def fire(self, name: str, tick: int, entry: Entry) -> Call[bool]:
         """Bring the entry of a tick, if nobody has brought it; answers whether this call did."""
-        return Call(self._targets["fire"], _fired, (name, tick, *entry))
+        return Call(self._targets["fire"], _fired, (name, tick, entry.id, entry.envelope, entry.options))
 
     def relay(self, limit: int, delivered: Sequence[int] = ()) -> Call[list[Outgoing]]:
         """Drop from the outbox what was delivered; answers what was not, oldest first."""
@@ -250,7 +250,7 @@ def pack_entries(entries: Sequence[Entry]) -> bytes:
 
 def unpack_entries(packed: bytes) -> list[Entry]:
     """Entries from the outbox."""
-    return [Entry(*row) for row in _unpack_entries(packed)]
+    return _unpack_entries(packed)
 
 
 # -- decoders: replies come as bytes ------------------------------------------------------------------

@@ -5,7 +5,6 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from functools import cached_property
 from typing import Any, Unpack, get_origin, get_type_hints
 
@@ -49,8 +48,10 @@ class Signature:
         """Arguments as a JSON array and a JSON object (b'' if empty), checked as a worker will check them."""
         if not kwargs and tuple(map(type, args)) in self._exact:
             # Most arguments are: then there is nothing left to check.
-            with suppress(OverflowError, ValueError):
+            try:
                 return encode_known(args), b""
+            except (OverflowError, ValueError):
+                pass  # What is wrong with them is said below, with its path
         if kwargs or not self._fits(len(args)):
             args, kwargs = self._bind(args, kwargs)
         packed = encode_all(list(args), self._name, self._annotated) if args else NO_ARGS
