@@ -153,7 +153,7 @@ class TaskMaker:
 
     def __call__(self, function: Callable[..., Any], /) -> Any:
         """Make the task."""
-        definition = Definition(self._name or name_of(function), function, **self._task_options)
+        definition = Definition(name_of(function) if self._name is None else self._name, function, **self._task_options)
         known = self._app.tasks.get(definition.name)
         if known is not None and not _same(known.definition.function, function):
             raise OptionError(f"there is a task {definition.name!r} already: give one of them another name")

@@ -152,7 +152,6 @@ def test_order_of_members_is_kept() -> None:
         (Exception("no"), "x: Exception is nothing that JSON could carry"),
         (Point, "x: type is nothing that JSON could carry"),
     ],
-    ids=lambda value: repr(value)[:40],
 )
 def test_what_json_cannot_carry_is_refused_with_its_path(value: Any, said: str) -> None:
     assert refusal(value).startswith(said)
@@ -169,7 +168,6 @@ def test_what_json_cannot_carry_is_refused_with_its_path(value: Any, said: str) 
         (Text("a"), "x: Text would not arrive as such"),
         ({1: 2}, "x: the keys of a JSON object are strings, 1 is not; an annotation could restore it"),
     ],
-    ids=lambda value: repr(value)[:40],
 )
 def test_without_an_annotation_nothing_is_bent_into_shape(value: Any, said: str) -> None:
     assert refusal(value, annotated=False).startswith(said)

@@ -65,7 +65,7 @@ def broken(count: int) -> float:
     ],
 )
 def test_a_broken_callable_waits_as_long_as_ours(backoff: Any) -> None:
-    assert 16 + 15_000 - 16 <= delay_ms(backoff_from(backoff), 0) <= 45_000
+    assert 15_000 <= delay_ms(backoff_from(backoff), 0) <= 45_000
 
 
 def test_a_callable_may_say_a_timedelta() -> None:
