@@ -97,7 +97,9 @@ class Holdfast:
 
     def job(self, id: str) -> Job[Any]:
         """The job with this id, wherever it is; `JobNotFound` if there is no trace of it."""
-        queues = self.client.run(self.client.registry.queues())
+        # What came by an inbox alone is in a queue that only its tasks name.
+        queues = {task.placing.queue: 1 for task in self.tasks.values()}
+        queues |= self.client.run(self.client.registry.queues())
         for queue, count in queues.items():
             for index in range(max(count, self.settings.partitions.get(queue, 1))):
                 store = self.client.store_at(queue, index)

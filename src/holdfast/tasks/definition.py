@@ -104,7 +104,7 @@ def _main_module(qualname: str) -> str:
     if main.__spec__ is not None:
         return main.__spec__.name.removesuffix(".__main__")
     file = getattr(main, "__file__", None)
-    if file is None:
+    if file is None or not Path(file).is_file():
         raise OptionError(
             f"{qualname}() is defined in an interactive session, where no worker can import it:"
             " put it into a file, or give it a name of its own with task(name=...)"

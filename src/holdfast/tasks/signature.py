@@ -32,6 +32,8 @@ class Signature:
     def __init__(self, function: Callable[..., Any]) -> None:
         self.function = function
         self._signature = inspect.signature(function)
+        #: Its name in errors; where it was defined is of no use there.
+        self._title = function.__qualname__.rpartition("<locals>.")[2]
         parameters = list(self._signature.parameters.values())
         self._positional = [p for p in parameters if p.kind in _POSITIONAL]
         named = [p for p in parameters if p.kind in _BY_NAME]
@@ -66,7 +68,7 @@ class Signature:
             named = self._decode_kwargs(kwargs) if kwargs else {}
             values = self._decode_args(args, self._count(args, bool(named)))
         except msgspec.ValidationError as error:
-            raise ArgumentError(f"{self.function.__qualname__}(): {self._translated(str(error))}") from None
+            raise ArgumentError(f"{self._title}(): {self._translated(str(error))}") from None
         if named or not self._fits(len(values)):
             self._bind(values, named)
         return values, named
@@ -91,7 +93,7 @@ class Signature:
         try:
             types = get_type_hints(self.function, include_extras=True)
         except Exception as error:
-            raise OptionError(f"an annotation of {self.function.__qualname__}() cannot be read: {error}") from error
+            raise OptionError(f"an annotation of {self._title}() cannot be read: {error}") from error
         for name, kind in types.items():
             types[name] = self._decodable(name, kind)
         return types
@@ -105,7 +107,7 @@ class Signature:
         except (TypeError, NameError, RecursionError) as error:
             if name == "return":
                 return Any
-            raise OptionError(f"{self.function.__qualname__}(), {name}: JSON cannot become {kind}: {error}") from None
+            raise OptionError(f"{self._title}(), {name}: JSON cannot become {kind}: {error}") from None
         return kind
 
     def _kind(self, name: str) -> Any:
@@ -139,7 +141,7 @@ class Signature:
         try:
             bound = self._signature.bind(*args, **kwargs)
         except TypeError as error:
-            raise ArgumentError(f"{self.function.__qualname__}(): {error}; it is {self._signature}") from None
+            raise ArgumentError(f"{self._title}(): {error}; it is {self._signature}") from None
         return bound.args, bound.kwargs
 
     def _name(self, i: int) -> str:
