@@ -15,14 +15,11 @@ first value. A script has no rollback, so a call that does not fit the header is
 from __future__ import annotations
 
 import hashlib
-import inspect
 import re
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cache
 from importlib import resources
 from importlib.resources.abc import Traversable
-from typing import Any
 
 _HEADER = re.compile(r"^--- (\w+):\s*(.*)$")
 _INCLUDE = re.compile(r"^--- @include (\S+)$", re.MULTILINE)
@@ -70,13 +67,6 @@ def load(package: str, name: str) -> Script:
     bound = [_check([*keys, *own_keys], args), *_bind_keys(keys, own_keys), _INT, *_bind_args(args)]
     source = "\n".join([shebang, *bound, _code(_resolve(room, body))])
     return Script(name, source, keys, own_keys, tuple(a.split()[0].removesuffix("...") for a in args))
-
-
-def check_signature(script: Script, method: Callable[..., Any]) -> None:
-    """Refuse a method whose parameters are not those that the script's header declares."""
-    parameters = tuple(p for p in inspect.signature(method).parameters if p != "self")
-    if parameters != script.args:
-        raise TypeError(f"{script.name}.lua takes {script.args}, but {method.__qualname__} takes {parameters}")
 
 
 def _names(text: str) -> list[str]:

@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
 --- revive: dead entries, or broken ones after a repair, start afresh: no failures, no crashes, ready now.
---- keys: ready, dead, broken, jobs, marks, errors, notes, keyed, locks, waits, line, idle, meta
+--- keys: ready, dead, broken, marks, errors, notes, keyed, locks, waits, line, idle, meta
 --- args: ids...
 --- returns: {'revived', word an id...}: revived | gone (not dead, not broken)
 --- moves: dead | broken -> ready | line
