@@ -1,15 +1,56 @@
-"""The guide works: every page with blocks that are marked is carried out against a real embedded server and worker."""
+"""The guide works: what is marked in it is carried out, and so are docstrings, with a real server and a real worker."""
 
 from __future__ import annotations
 
+import inspect
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from holdfast import Holdfast, Task
+from holdfast.admin.audit import audit
+from holdfast.engine.keys import Partition
+from holdfast.engine.states import read_moves
+from holdfast.runtime.pace import Pace
+from holdfast.tasks.signature import Signature
 from house.generated import DOCUMENTS
 from house.page import is_carried_out, opened
 
 PAGES = [document for document in DOCUMENTS if is_carried_out(document) and document.parent.name == "guide"]
+
+#: Those whose docstrings show what comes out, whenever and wherever they are run.
+NOUNS = (Holdfast, Task, Task.enqueue_many, Signature, Partition, read_moves, Pace, audit)
+TASKS = """<!-- file: examples.py -->
+```python
+from holdfast import Holdfast
+
+app = Holdfast()
+
+
+@app.task
+def add(a: int, b: int) -> int:
+    return a + b
+
+
+@app.task(retries=3)
+def greet(name: str) -> str:
+    return f"hello {name}"
+```
+<!-- worker: examples:app -->
+"""
+
+
+def example_of(noun: Any) -> str:
+    """The example in a docstring as a block that is run, with what it needs."""
+    text = inspect.cleandoc(noun.__doc__).partition("Example:\n")[2].partition("\n\n")[0]
+    lines = inspect.cleandoc(text).replace("05hq0h1bg0000f3k9a2c", "...")
+    # A task that is made here has the name of the one that the worker has imported.
+    needed = [
+        '__name__ = "examples"', f"from {noun.__module__} import *", "from examples import add",
+        "from holdfast import Holdfast", "app = Holdfast()",
+    ]  # fmt: skip
+    return "<!-- run -->\n```python\n" + "\n".join(f">>> {line}" for line in needed) + f"\n{lines}\n```\n"
 
 
 @pytest.mark.lifecycle
@@ -17,6 +58,14 @@ PAGES = [document for document in DOCUMENTS if is_carried_out(document) and docu
 def test_a_page_of_the_guide_does_what_it_says(document: Path, tmp_path: Path) -> None:
     with opened(document, tmp_path) as page:
         assert page.carry_out() == document.read_text().count("<!-- run -->")
+
+
+@pytest.mark.lifecycle
+def test_the_examples_of_docstrings_come_out_as_they_say(tmp_path: Path) -> None:
+    document = tmp_path / "page.md"
+    document.write_text(TASKS + "\n".join(example_of(noun) for noun in NOUNS))
+    with opened(document, tmp_path) as page:
+        assert page.carry_out() == len(NOUNS)
 
 
 def test_a_page_that_says_something_else_is_noticed(tmp_path: Path) -> None:
