@@ -1,7 +1,7 @@
 """Every kind of job there is, in under a minute: `make demo`.
 
-Without a URL it starts the embedded server, with its data in `.holdfast` beside this file, and a worker of two processes.
-Both are gone when it ends; the data stays.
+Without a URL it starts the embedded server, with its data in `.holdfast` beside this file, and a worker of two
+processes. Both are gone when it ends; the data stays.
 """
 
 from __future__ import annotations
@@ -152,11 +152,9 @@ def main() -> None:
         failing()
         ordered()
         surviving()
-        audited = subprocess.run(
-            [command(), "audit", "--namespace", "demo", "--data", str(HERE / ".holdfast")], text=True, capture_output=True,
-        )  # fmt: skip
+        audit = [command(), "audit", "--namespace", "demo", "--data", str(HERE / ".holdfast")]
+        audited = subprocess.run(audit, check=True, text=True, capture_output=True)
         tell("holdfast audit, while all this ran", audited.stdout.splitlines()[-1])
-        audited.check_returncode()
     print(
         "\nThe worker and the server have ended, their data is in examples/.holdfast. Where to look next:\n"
         "  README.md                 start your own\n"
@@ -178,7 +176,7 @@ def plain() -> None:
     jobs[-1].result(timeout=30)
     took = time.monotonic() - start
     tell(
-        "50,000 jobs that do nothing, each one safe on disk",
+        "50,000 jobs that do nothing, each safe on disk",
         f"all put after {put_s:.2f} s, all done after {took:.2f} s",
     )
     due = datetime.now(UTC) + timedelta(milliseconds=300)
@@ -247,13 +245,9 @@ def surviving() -> None:
         status = app.client.embedded.status()
         assert status.pid is not None
         os.kill(status.pid, signal.SIGKILL)
-        start = time.monotonic()
         for job in jobs:
             job.result(timeout=30)
-        tell(
-            "kill -9 of the server with 20,000 jobs on it",
-            f"each one asked, each one done: {time.monotonic() - start:.1f} s",
-        )
+        tell("kill -9 of the server with 20,000 jobs on it", f"{len(jobs):,} asked for, {len(jobs):,} done")
 
 
 # -- helpers ----------------------------------------------------------------------------------------
