@@ -9,8 +9,8 @@ import atexit
 import threading
 import weakref
 from collections import deque
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import AsyncGenerator, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from itertools import cycle
 from os import register_at_fork
 from typing import Any, TypeVar
@@ -28,7 +28,7 @@ from holdfast.wire.call import Call
 from holdfast.wire.connect import Address
 from holdfast.wire.durable import Tail, tail_for
 from holdfast.wire.exchange import Exchange
-from holdfast.wire.repeat import Sender
+from holdfast.wire.repeat import Pauses, Sender
 from holdfast.wire.sync import Ear, Link, Pool
 
 T = TypeVar("T")
@@ -175,20 +175,29 @@ class Client:
                 try:
                     ear.hear(pause)
                 except Unavailable:
-                    # The next look waits for the server to come back, as long as a call may take.
-                    ear.listen(end(store.partition, id))
+                    self._listen(ear, end(store.partition, id))
 
     @contextmanager
     def _listening(self, channel: str) -> Iterator[Ear]:
         ear = self._ears.pop() if self._ears else Ear(self.address)
         try:
-            ear.listen(channel)
+            self._listen(ear, channel)
             yield ear
             ear.ignore(channel)
         except BaseException:
             ear.close()
             raise
         self._ears.append(ear)
+
+    def _listen(self, ear: Ear, channel: str) -> None:
+        """Listen; a server that is away has as long to come back as a call may take."""
+        pauses = Pauses(self.address.timeout_s)
+        while True:
+            try:
+                return ear.listen(channel)
+            except Unavailable:
+                if not pauses.sleep():
+                    raise
 
     def _the_pool(self) -> Pool:
         if self._pool is None:
@@ -246,10 +255,11 @@ class Client:
             if self._address is None:
                 await asyncio.to_thread(self._join)
             side = self._loops.setdefault(loop, LoopSide(self.address, self.tail))
+            await side.stay()
         return side
 
     async def aclose(self) -> None:
-        """Hang up what this event loop uses."""
+        """Hang up what this event loop uses; it does so by itself at the end of `asyncio.run`."""
         side = self._loops.pop(asyncio.get_running_loop(), None)
         if side is not None:
             await side.close()
@@ -281,9 +291,15 @@ class Postbox:
         """Bring entries to one partition."""
         letter = Letter(store, entries)
         self._letters.append(letter)
-        with self._turn:
-            while not letter.done:
-                self._send(_take(self._letters))
+        try:
+            with self._turn:
+                while not letter.done:
+                    self._send(_take(self._letters))
+        except BaseException:
+            # Whoever is interrupted while it waits leaves nothing behind that a later put would send.
+            with suppress(ValueError):
+                self._letters.remove(letter)
+            raise
         if letter.error is not None:
             raise letter.error
         return letter.answer
@@ -328,7 +344,7 @@ class Postbox:
     def _send(self, letters: list[Letter]) -> None:
         try:
             parts = _parts(letters)
-            answers = self._link.run_many(_calls(parts, self._link.sender), self._tail.packed if self._tail else b"")
+            answers = self._link.run_each(_calls(parts, self._link.sender), self._tail.packed if self._tail else b"")
             _deliver(parts, answers, self._tail, self._link.last_tail)
         except BaseException as error:
             if not _undelivered(letters, error):
@@ -345,6 +361,7 @@ class LoopSide:
         self._tail = tail
         self._letters: deque[Letter] = deque()
         self._sending: asyncio.Task[None] | None = None
+        self._stay: AsyncGenerator[None] | None = None
 
     async def put(self, letter: Letter) -> list[str]:
         """Send it with all others of this turn of the loop."""
@@ -358,13 +375,27 @@ class LoopSide:
             raise letter.error
         return letter.answer
 
+    async def stay(self) -> None:
+        """Hang up when the event loop ends, if nobody closes it before."""
+        if self._stay is None:
+            self._stay = self._until_the_end()
+            await anext(self._stay)
+
     async def close(self) -> None:
         """Hang up, after what is under way."""
-        if self._sending is not None:
-            await asyncio.gather(self._sending, return_exceptions=True)
-        await self.exchange.close()
-        await self.link.close()
-        await self._putter.close()
+        if self._stay is not None:
+            await self._stay.aclose()
+
+    async def _until_the_end(self) -> AsyncGenerator[None]:
+        # A loop that ends closes all generators that were begun in it: there is no other way to hear of it.
+        try:
+            yield
+        finally:
+            if self._sending is not None:
+                await asyncio.gather(self._sending, return_exceptions=True)
+            await self.exchange.close()
+            await self.link.close()
+            await self._putter.close()
 
     async def _send_all(self) -> None:
         try:
@@ -377,7 +408,7 @@ class LoopSide:
         try:
             parts = _parts(letters)
             calls = _calls(parts, self._putter.sender)
-            answers = await self._putter.run_many(calls, self._tail.packed if self._tail else b"")
+            answers = await self._putter.run_each(calls, self._tail.packed if self._tail else b"")
             _deliver(parts, answers, self._tail, self._putter.last_tail)
         except BaseException as error:
             if not _undelivered(letters, error):
@@ -412,9 +443,15 @@ def _calls(parts: list[list[Letter]], sender: Sender) -> list[Call[list[str]]]:
     ]
 
 
-def _deliver(parts: list[list[Letter]], answers: list[list[str]], tail: Tail | None, tail_reply: Any) -> None:
+def _deliver(
+    parts: list[list[Letter]], answers: list[list[str] | HoldfastError], tail: Tail | None, tail_reply: Any
+) -> None:
     doubt = tail.doubt(tail_reply) if tail else ""
     for part, answer in zip(parts, answers, strict=True):
+        if isinstance(answer, HoldfastError):
+            # What one partition refuses has nothing to do with the others.
+            _undelivered(part, answer)
+            continue
         start = 0
         for letter in part:
             end = start + len(letter.entries)
@@ -437,10 +474,13 @@ def _undelivered(letters: list[Letter], error: BaseException) -> bool:
 
 
 _clients: weakref.WeakSet[Client] = weakref.WeakSet()
+#: What the event loops of the parent use: in a child it must not even be collected, which would say goodbye to them.
+_of_the_parent: list[object] = []
 
 
 def _forget_connections() -> None:
     for client in _clients:
+        _of_the_parent.append(client._loops)  # noqa: SLF001 - our own
         client._start_empty()  # noqa: SLF001 - our own
 
 

@@ -12,11 +12,12 @@ from typing import Any, TypeVar
 import redis
 from redis.exceptions import NoScriptError
 
-from holdfast.errors import Unavailable
+from holdfast.errors import HoldfastError, Unavailable
 from holdfast.wire.call import Call
 from holdfast.wire.connect import OUTAGES, Address, outage, refusal
 from holdfast.wire.library import AsyncConnection
 from holdfast.wire.repeat import Pauses, Sender
+from holdfast.wire.sync import available
 
 T = TypeVar("T")
 
@@ -43,6 +44,14 @@ class AsyncLink:
 
     async def run_many(self, calls: Sequence[Call[Any]], tail: bytes = b"") -> list[Any]:
         """Run several calls in one round trip, as `Link.run_many` does."""
+        answers = await self.run_each(calls, tail)
+        for answer in answers:
+            if isinstance(answer, HoldfastError):
+                raise answer
+        return answers
+
+    async def run_each(self, calls: Sequence[Call[Any]], tail: bytes = b"") -> list[Any]:
+        """The same, but where a call failed, its error stands in its place."""
         pauses = Pauses(self.address.timeout_s)
         async with self._turn:
             while True:
@@ -67,10 +76,12 @@ class AsyncLink:
             whole = await self._converse([calls[i].packed_whole() for i in forgotten], tail)
             for i, reply in zip(forgotten, whole, strict=True):
                 replies[i] = reply
-        for reply in replies:
-            if isinstance(reply, redis.ResponseError):
-                raise refusal(reply)
-        return [call.decode(reply) for call, reply in zip(calls, replies, strict=True)]
+        return available(
+            [
+                refusal(reply) if isinstance(reply, redis.ResponseError) else call.decode(reply)
+                for call, reply in zip(calls, replies, strict=True)
+            ]
+        )
 
     async def _converse(self, packed: Sequence[bytes], tail: bytes) -> list[Any]:
         try:

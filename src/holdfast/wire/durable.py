@@ -29,7 +29,8 @@ class Tail:
 
 def tail_for(durability: Literal["server", "fsync", "replica"], timeout_s: float) -> Tail | None:
     """What to send behind a put; nothing where the server's own word is enough."""
-    timeout_ms = int(timeout_s * 800)
+    # The server looks at its own timers ten times a second, and its answer must come before we stop listening.
+    timeout_ms = int(max(timeout_s * 500, timeout_s * 1000 - 500))
     if durability == "fsync":
         return Tail(pack(("WAITAOF", 1, 0, timeout_ms)), "the write to the server's disk")
     if durability == "replica":

@@ -12,6 +12,7 @@ from contextlib import asynccontextmanager
 
 from holdfast.wire.connect import OUTAGES, Address, outage
 from holdfast.wire.library import AsyncConnection, pack, say
+from holdfast.wire.repeat import Pauses
 
 
 class Exchange:
@@ -76,13 +77,22 @@ class Exchange:
     async def _connect(self) -> None:
         if self._connection is not None:
             return
-        try:
-            self._connection = await self.address.open_async()
-        except OUTAGES as error:
-            raise outage(error, self.address.url) from None
+        self._connection = await self._open()
         # Whoever waits does so for as long as it likes.
         self._connection.socket_timeout = None
         self._reader = asyncio.create_task(self._read_on(self._connection))
+
+    async def _open(self) -> AsyncConnection:
+        """A connection; a server that is away has as long to come back as a call may take."""
+        pauses = Pauses(self.address.timeout_s)
+        while True:
+            try:
+                return await self.address.open_async()
+            except OUTAGES as error:
+                pause = pauses.next()
+                if pause is None:
+                    raise outage(error, self.address.url) from None
+            await asyncio.sleep(pause)
 
     def _say(self, word: str, channel: str) -> None:
         if self._connection is not None:

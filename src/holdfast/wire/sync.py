@@ -89,11 +89,15 @@ class Link:
 
         *tail* is a packed command that travels behind them, such as WAITAOF; its reply goes to `last_tail`.
         """
+        return _all_or_raise(self.run_each(calls, tail))
+
+    def run_each(self, calls: Sequence[Call[Any]], tail: bytes = b"") -> list[Any]:
+        """The same, but where a call failed, its error stands in its place."""
         pauses = Pauses(self.address.timeout_s)
         while True:
             try:
                 self.send(calls, tail)
-                return _all_or_raise(self.receive())
+                return available(self.receive())
             except Unavailable:
                 self.close()
                 if not pauses.sleep():
@@ -278,6 +282,14 @@ class Ear:
         if kind == b"message":
             self._heard.append((rest[0].decode(), rest[1].decode()))
         return True
+
+
+def available(answers: list[Any]) -> list[Any]:
+    """Answers and errors, unless one of them says that the server cannot do it now."""
+    for answer in answers:
+        if isinstance(answer, Unavailable):
+            raise answer
+    return answers
 
 
 def _all_or_raise(replies: list[Any]) -> list[Any]:
