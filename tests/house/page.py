@@ -23,8 +23,8 @@ OPTIONS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 SHELL = {"HOLDFAST_URL": "", "REDIS_URL": "", "VALKEY_URL": "", "PYTHONDONTWRITEBYTECODE": "1"}
 
 
-def is_carried_out(document: Path) -> bool:
-    return "<!-- run -->" in document.read_text()
+def blocks_to_run(document: Path) -> int:
+    return sum(step["what"] == "run" for step in MARK.finditer(document.read_text()))
 
 
 class Page:

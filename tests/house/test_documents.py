@@ -8,7 +8,13 @@ from pathlib import Path
 
 import pytest
 
+from holdfast import client, codec
+from holdfast.admin import audit
 from holdfast.engine.store import VERBS
+from holdfast.runtime import fetcher, pace, supervisor
+from holdfast.settings import Settings, WorkerSettings
+from holdfast.tasks import source, step, task
+from holdfast.tasks.definition import HARD_AFTER_SOFT_S, RESULT_TTL_S, Definition
 from house.generated import BLOCK, DOCUMENTS, LUA, ROOT, blocks, written_anew
 
 FENCE = re.compile(r"^( *)```(\w*)[^\n]*\n(.*?)^\1```", re.DOTALL | re.MULTILINE)
@@ -297,6 +303,35 @@ def test_every_command_that_a_document_names_exists_with_its_options() -> None:
             ), line
             known = {word for p in commands[name].params for word in p.opts} if name else set()
             assert set(re.findall(r"(?<=\s)-{1,2}[a-z][\w-]*", line)) <= known, f"{document.name}: holdfast {line}"
+
+
+PHRASES = [
+    ("reliability", "when the lease is over (15 s)", WorkerSettings().lease_s, 15),
+    ("reliability", "have 25 s to end", WorkerSettings().stop_timeout_s, 25),
+    ("reliability", "With the third crash", WorkerSettings().max_crashes, 3),
+    ("tasks", "With the third crash", WorkerSettings().max_crashes, 3),
+    ("tasks", "25 times by default", Definition.retries, 25),
+    ("tasks", "30 s after the soft one", HARD_AFTER_SOFT_S, 30),
+    ("tasks", "Results are kept for an hour", RESULT_TTL_S, 3600),
+    ("tasks", "Each chunk of 500 is put whole", client.CHUNK, 500),
+    ("tasks", "at most 1,000 jobs", source.MOST_BORN, 1000),
+    ("tasks", "the last hundred lines at most", step.MOST_LINES, 100),
+    ("tasks", "at most five times a second", 1 / fetcher.NOTE_S, 5),
+    ("tasks", "deeper than 64 levels", codec.MAX_DEPTH, 64),
+    ("tasks", "1 to 512 printable characters", task.MAX_NAME, 512),
+    ("workers", "end within about 10 ms", pace.AHEAD_S, 0.010),
+    ("workers", "a tenth of a second", pace.PATIENCE_S, 0.100),
+    ("workers", "They have one second to clean up", fetcher.UNWIND_S, 1),
+    ("workers", "five seconds later is killed", supervisor.KILL_GRACE_S, 5),
+    ("troubleshooting", "within `timeout` (5 s)", Settings().timeout_s, 5),
+    ("operations", "500 jobs a call", audit.CHUNK, 500),
+]
+
+
+@pytest.mark.parametrize(("page", "phrase", "value", "number"), PHRASES)
+def test_a_number_in_the_guide_is_the_number_in_the_code(page: str, phrase: str, value: float, number: float) -> None:
+    assert value == number, f"{page}.md says: {phrase}"
+    assert phrase in " ".join((GUIDE / f"{page}.md").read_text().split())
 
 
 # -- CONTRIBUTING.md and the decisions -----------------------------------------------------------
