@@ -14,7 +14,7 @@ from redis.exceptions import NoScriptError
 
 from holdfast.errors import HoldfastError, Unavailable
 from holdfast.wire.call import Call
-from holdfast.wire.connect import OUTAGES, Address, outage, refusal
+from holdfast.wire.connect import Address, failure, refusal
 from holdfast.wire.library import AsyncConnection
 from holdfast.wire.repeat import Pauses, Sender
 from holdfast.wire.sync import available
@@ -90,12 +90,9 @@ class AsyncLink:
             replies = [await _read(connection) for _ in packed]
             self.last_tail = await _read(connection) if tail else None
             return replies
-        except OUTAGES as error:
+        except BaseException as error:
             await self.close()
-            raise outage(error, self.address.url) from None
-        except BaseException:
-            await self.close()
-            raise
+            raise failure(error, self.address.url) from None
 
     async def _connect(self) -> AsyncConnection:
         if self._connection is None:

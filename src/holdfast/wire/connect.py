@@ -6,6 +6,7 @@ redis-py re-sends what timed out, up to ten times, also a claim. We repeat calls
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
@@ -15,14 +16,22 @@ import redis.asyncio.connection as aio
 import redis.connection as sync
 from redis.asyncio.retry import Retry as AsyncRetry
 from redis.backoff import NoBackoff
+from redis.exceptions import ClusterDownError, OutOfMemoryError, ReadOnlyError, TryAgainError
 from redis.retry import Retry
 
 from holdfast.errors import HoldfastError, OptionError, QueueFull, ServerError, Unavailable
 from holdfast.wire.library import AsyncConnection, Connection
 
+_OUTAGES = (redis.ConnectionError, redis.TimeoutError, OSError)
 # Replies of a server that is on its way up, down or to another role, or has no disk: asking again is right.
-_UNABLE = ("LOADING", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN", "NOREPLICAS", "READONLY", "MISCONF", "BUSY ")
-OUTAGES = (redis.ConnectionError, redis.TimeoutError, OSError)
+# The library takes the first word away where it knows it, and makes a class of it.
+_UNABLE = (ReadOnlyError, ClusterDownError, TryAgainError)
+_UNABLE_WORDS = ("NOREPLICAS", "MISCONF", "BUSY ")
+_FORM = (
+    "Such are redis://user:password@host:6379/0, rediss:// for TLS, and unix:///run/valkey.sock; what is special in a "
+    "password is written as %XX."
+)
+_SECRET = re.compile(r"(?<=[?&]password=)[^&]*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +50,7 @@ class Address:
         """A connected connection of our own; nobody else's pool sees it."""
         try:
             return self._open()
-        except OUTAGES:
+        except Unavailable:
             if self.heal is None:
                 raise
         self.heal()
@@ -51,64 +60,79 @@ class Address:
         """The same for an event loop."""
         try:
             return await self._open_async()
-        except OUTAGES:
+        except Unavailable:
             if self.heal is None:
                 raise
         await asyncio.to_thread(self.heal)
         return await self._open_async()
 
     def _open(self) -> Connection:
-        options = _parsed(sync.parse_url, self.url)
-        kind = options.pop("connection_class", sync.Connection)
-        connection: Connection = kind(**options, **self._common(), retry=Retry(NoBackoff(), 0))
-        connection.connect()
+        connection: Connection = self._made(sync, Retry(NoBackoff(), 0))
+        try:
+            connection.connect()
+        except BaseException as error:
+            connection.disconnect()
+            raise failure(error, self.url) from None
         return connection
 
     async def _open_async(self) -> AsyncConnection:
-        options = _parsed(aio.parse_url, self.url)
-        kind = options.pop("connection_class", aio.Connection)
-        connection: AsyncConnection = kind(**options, **self._common(), retry=AsyncRetry(NoBackoff(), 0))
-        await connection.connect()
+        connection: AsyncConnection = self._made(aio, AsyncRetry(NoBackoff(), 0))
+        try:
+            await connection.connect()
+        except BaseException as error:
+            # The library closes what was refused, and leaves open what was cancelled.
+            await connection.disconnect(nowait=True)
+            raise failure(error, self.url) from None
         return connection
 
-    def _common(self) -> dict[str, Any]:
-        return {
-            "protocol": 2,
-            "socket_timeout": self.timeout_s,
-            "socket_connect_timeout": self.timeout_s,
-            "health_check_interval": 0,
-        }
+    def _made(self, library: Any, retry: Any) -> Any:
+        try:
+            options = library.parse_url(self.url)
+            kind = options.pop("connection_class", library.Connection)
+            ours = {
+                "protocol": 2,
+                "socket_timeout": self.timeout_s,
+                "socket_connect_timeout": self.timeout_s,
+                "health_check_interval": 0,
+                "retry": retry,
+            }
+            return kind(**{**options, **ours})
+        except (TypeError, ValueError):
+            raise OptionError(f"not a server's URL: {redacted(self.url)!r}. {_FORM}") from None
 
 
-def _parsed(parse: Any, url: str) -> dict[str, Any]:
-    try:
-        return dict(parse(url))
-    except ValueError as error:
-        raise OptionError(f"not a server's URL: {redacted(url)!r} ({error})") from None
+def failure(error: BaseException, url: str) -> BaseException:
+    """What was raised instead of an answer: of the library as ours, without the password; of others as it is."""
+    if isinstance(error, redis.AuthenticationError | redis.ResponseError):
+        return refusal(error)
+    if isinstance(error, _OUTAGES):
+        return Unavailable(f"no answer from {redacted(url)}: {str(error) or type(error).__name__}")
+    if isinstance(error, redis.RedisError):
+        return ServerError(f"what answers at {redacted(url)} is no such server: {error}")
+    return error
 
 
-def outage(error: BaseException, url: str) -> Unavailable:
-    """The library's word for 'cannot reach it' as ours, without the password."""
-    return Unavailable(f"no answer from {redacted(url)}: {str(error) or type(error).__name__}")
-
-
-def refusal(error: redis.ResponseError) -> HoldfastError:
-    """The server's error reply as ours; its first word is the server's code, which redis-py keeps for itself."""
+def refusal(error: redis.RedisError) -> HoldfastError:
+    """The server's error reply as ours."""
     text = str(error)
-    if isinstance(error, redis.exceptions.OutOfMemoryError) or text.startswith("OOM"):
+    if isinstance(error, OutOfMemoryError):
         return QueueFull(f"the server is out of memory and takes no more jobs: {text}")
-    if isinstance(error, redis.exceptions.AuthenticationError):
+    if isinstance(error, redis.AuthenticationError):
         return ServerError(f"the server does not let us in: {text}")
-    if isinstance(error, redis.exceptions.ReadOnlyError) or text.startswith(_UNABLE):
+    if isinstance(error, _UNABLE) or text.startswith(_UNABLE_WORDS):
         return Unavailable(f"the server cannot do it now: {text}")
     return ServerError(text)
 
 
 def redacted(url: str) -> str:
-    """The URL without its password, for messages."""
+    """The URL without its password, for messages.
+
+    Example:
+        >>> redacted("redis://me:secret@db:6379/0")
+        'redis://me:***@db:6379/0'
+    """
+    url = _SECRET.sub("***", url)
     head, at, tail = url.rpartition("@")
-    if not at:
-        return url
     scheme, sep, rest = head.partition("://")
-    user = rest.partition(":")[0]
-    return f"{scheme}{sep}{user}:***@{tail}" if ":" in rest else url
+    user, colon, _ = rest.partition(":")
+    return f"{scheme}{sep}{user}:***@{tail}" if at and colon else url

@@ -6,11 +6,12 @@ Its one rule: whoever listens is woken too often rather than once too little; af
 from __future__ import annotations
 
 import asyncio
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
-from holdfast.wire.connect import OUTAGES, Address, outage
+from holdfast.errors import Unavailable
+from holdfast.wire.connect import Address, failure
 from holdfast.wire.library import AsyncConnection, pack, say
 from holdfast.wire.repeat import Pauses
 
@@ -30,6 +31,9 @@ class Exchange:
         self._connecting = asyncio.Lock()
         self._listeners: defaultdict[str, set[asyncio.Event]] = defaultdict(set)
         self._confirmed: dict[str, asyncio.Event] = {}
+        # How many confirmations are still to come: the last one counts, another may stand before an UNSUBSCRIBE.
+        self._awaited: Counter[str] = Counter()
+        self._fault: BaseException | None = None
 
     @asynccontextmanager
     async def listening(self, channel: str) -> AsyncIterator[Callable[[float], Awaitable[bool]]]:
@@ -63,23 +67,32 @@ class Exchange:
         if reader is not None:
             reader.cancel()
             await asyncio.gather(reader, return_exceptions=True)
-        await self._hang_up()
+        await self._hang_up(None)
 
     async def _subscribe(self, channel: str) -> None:
         async with self._connecting:
-            await self._connect()
+            if self._connection is None:
+                await self._connect()
             confirmed = self._confirmed.get(channel)
             if confirmed is None:
                 confirmed = self._confirmed[channel] = asyncio.Event()
+                self._awaited[channel] += 1
                 self._say("SUBSCRIBE", channel)
-        await confirmed.wait()
+        try:
+            async with asyncio.timeout(self.address.timeout_s):
+                await confirmed.wait()
+        except TimeoutError as error:
+            await self.close()
+            raise failure(error, self.address.url) from None
+        # An outage has woken everybody; a refusal would be the same the next time.
+        if self._fault is not None and not isinstance(self._fault, Unavailable):
+            raise self._fault
 
     async def _connect(self) -> None:
-        if self._connection is not None:
-            return
         self._connection = await self._open()
         # Whoever waits does so for as long as it likes.
         self._connection.socket_timeout = None
+        self._fault = None
         self._reader = asyncio.create_task(self._read_on(self._connection))
 
     async def _open(self) -> AsyncConnection:
@@ -88,10 +101,10 @@ class Exchange:
         while True:
             try:
                 return await self.address.open_async()
-            except OUTAGES as error:
+            except Unavailable:
                 pause = pauses.next()
                 if pause is None:
-                    raise outage(error, self.address.url) from None
+                    raise
             await asyncio.sleep(pause)
 
     def _say(self, word: str, channel: str) -> None:
@@ -105,16 +118,25 @@ class Exchange:
                 name = channel.decode() if channel else ""
                 if kind == b"message":
                     self._wake(name)
-                elif kind == b"subscribe" and name in self._confirmed:
-                    self._confirmed[name].set()
-        except OUTAGES:
-            await self._hang_up()
+                elif kind == b"subscribe":
+                    self._confirm(name)
+        except Exception as error:
+            await self._hang_up(failure(error, self.address.url))
 
-    async def _hang_up(self) -> None:
+    def _confirm(self, channel: str) -> None:
+        self._awaited[channel] -= 1
+        if not self._awaited[channel]:
+            del self._awaited[channel]
+            if channel in self._confirmed:
+                self._confirmed[channel].set()
+
+    async def _hang_up(self, fault: BaseException | None) -> None:
         connection, self._connection = self._connection, None
+        self._fault = fault
         for confirmed in self._confirmed.values():
             confirmed.set()
         self._confirmed.clear()
+        self._awaited.clear()
         for channel in list(self._listeners):
             self._wake(channel)
         if connection is not None:

@@ -17,7 +17,7 @@ from redis.exceptions import NoScriptError
 
 from holdfast.errors import HoldfastError, Unavailable
 from holdfast.wire.call import Call
-from holdfast.wire.connect import OUTAGES, Address, outage, refusal
+from holdfast.wire.connect import Address, failure, refusal
 from holdfast.wire.library import Arg, Connection, descriptor, pack
 from holdfast.wire.repeat import Pauses, Sender
 
@@ -50,12 +50,7 @@ class Link:
     def connect(self) -> Connection:
         """The connection, made now if there is none."""
         if self._connection is None:
-            try:
-                self._connection = self.address.open()
-            except OUTAGES as error:
-                raise outage(error, self.address.url) from None
-            except redis.ResponseError as error:
-                raise refusal(error) from None
+            self._connection = self.address.open()
         return self._connection
 
     def close(self) -> None:
@@ -93,6 +88,9 @@ class Link:
 
     def run_each(self, calls: Sequence[Call[Any]], tail: bytes = b"") -> list[Any]:
         """The same, but where a call failed, its error stands in its place."""
+        if self._sent:
+            # Whoever sent this was stopped before it had the answers; nobody shall take them for others.
+            self.close()
         pauses = Pauses(self.address.timeout_s)
         while True:
             try:
@@ -112,7 +110,7 @@ class Link:
         """The decoded answers to the oldest `send`; where a call failed, its error stands in its place."""
         if not self._sent:
             raise Unavailable("the connection was closed before its reply")
-        sent = self._sent.popleft()
+        sent = self._sent[0]
         replies = self._replies(sent)
         forgotten = [i for i, reply in enumerate(replies) if isinstance(reply, NoScriptError)]
         if forgotten:
@@ -123,19 +121,23 @@ class Link:
             self.write(b"".join([call.packed_whole() for call in whole.calls]) + whole.tail)
             for i, reply in zip(forgotten, self._replies(whole), strict=True):
                 replies[i] = reply
+        self._sent.popleft()
         return [
             refusal(reply) if isinstance(reply, redis.ResponseError) else call.decode(reply)
             for call, reply in zip(sent.calls, replies, strict=True)
         ]
 
     def conclude(self, call: Call[T]) -> T:
-        """The answer to the oldest `send`, of this one call; if it was lost, the call is run again."""
-        try:
-            answer: T = _all_or_raise(self.receive())[0]
-        except Unavailable:
-            self.close()
-            return self.run(call)
-        return answer
+        """The answer to a call that was sent alone, the oldest first; if it was lost, the call is run again."""
+        # After an outage others may have been sent anew before this one: their answers are not its own.
+        if self._sent and self._sent[0].calls[0] is call:
+            try:
+                answer: T = _all_or_raise(self.receive())[0]
+            except Unavailable:
+                self.close()
+            else:
+                return answer
+        return self.run(call)
 
     def _replies(self, sent: _Sent) -> list[Any]:
         if sent.replies is None:
@@ -147,9 +149,9 @@ class Link:
         """Send packed commands."""
         try:
             self.connect().send_packed_command([data], check_health=False)
-        except OUTAGES as error:
+        except BaseException as error:
             self.close()
-            raise outage(error, self.address.url) from None
+            raise failure(error, self.address.url) from None
 
     def read(self) -> Any:
         """The next reply; an error reply is raised."""
@@ -166,13 +168,10 @@ class Link:
             return connection.read_response(disable_decoding=True)
         except redis.ResponseError as error:
             return error
-        except OUTAGES as error:
-            self.close()
-            raise outage(error, self.address.url) from None
-        except BaseException:
+        except BaseException as error:
             # A reply may still be on its way: nobody may use this conversation again (CVE-2023-28858).
             self.close()
-            raise
+            raise failure(error, self.address.url) from None
 
 
 class _Sent:
@@ -205,8 +204,14 @@ class Pool:
             link = Link(self.address)
         try:
             yield link
-        finally:
+        except HoldfastError:
             self._free.append(link)
+            raise
+        except BaseException:
+            # It was stopped somewhere between a question and its answer.
+            link.close()
+            raise
+        self._free.append(link)
 
     def run(self, call: Call[T]) -> T:
         """Run one call on a free link."""
@@ -275,9 +280,9 @@ class Ear:
         try:
             if not connection.can_read(timeout=timeout_s):
                 return False
-        except OUTAGES as error:
+        except BaseException as error:
             self._link.close()
-            raise outage(error, self._link.address.url) from None
+            raise failure(error, self._link.address.url) from None
         kind, *rest = self._link.read()
         if kind == b"message":
             self._heard.append((rest[0].decode(), rest[1].decode()))
