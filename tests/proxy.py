@@ -80,6 +80,10 @@ class Proxy:
         """The server does it; the connection stands, and nothing comes."""
         self._faults.append((name, _Conversation.ask))
 
+    def let_pass(self, name: str, times: int) -> None:
+        """Nothing goes wrong with so many of them."""
+        self._faults += [(name, lambda talk, raw: talk.answer(talk.ask(raw)))] * times
+
     def hold(self, name: str) -> Held:
         """It waits on its way until it is told to go."""
         held = Held()
@@ -112,8 +116,9 @@ class Proxy:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *error: object) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *error: object) -> None:
         self.close()
+        assert kind or not self._faults, "nothing came to be spoiled"
 
     # -- the network ------------------------------------------------------------------------------
 

@@ -335,7 +335,9 @@ class Postbox:
             # What has options may have a key, whose order two calls under way at once could change.
             while under_way and (len(under_way) == len(self._senders) or any(e.options for e in chunk)):
                 answer += self._link.conclude(under_way.popleft())
-            self._link.send((call,))
+            # What cannot be sent now is sent again when it is concluded.
+            with suppress(Unavailable):
+                self._link.send((call,))
             under_way.append(call)
         while under_way:
             answer += self._link.conclude(under_way.popleft())
