@@ -15,7 +15,8 @@ from holdfast.wire.script import load
 from holdfast.wire.sync import Link
 from servers import Server
 
-Moment = Literal["before", "behind"]
+#: Is the call kept, or its answer, or does the call arrive when `deliver` says so, though nobody waits for it any more?
+Moment = Literal["before", "behind", "late"]
 
 
 class Proxy:
@@ -40,7 +41,7 @@ class Proxy:
         self.held = threading.Event()
         #: Connections whose answers are kept from now on, and the calls that are kept, by their connections.
         self._mute: set[socket.socket] = set()
-        self._kept: list[tuple[socket.socket, bytes]] = []
+        self._late: list[tuple[socket.socket, bytes]] = []
         self._peers: dict[socket.socket, socket.socket] = {}
         self._selector = DefaultSelector()
         self._door = socket.socket(socket.AF_UNIX)
@@ -60,6 +61,13 @@ class Proxy:
         """The next call of this verb is not passed on, or its answer is not."""
         self.held.clear()
         self._wanted = (self._shas[verb], moment)
+
+    def deliver(self) -> None:
+        """What was kept to be late arrives now."""
+        for target, data in self._late:
+            target.sendall(data)
+            target.recv(1 << 20)
+            target.close()
 
     def cut(self) -> None:
         """Hang up on everybody, in the middle of whatever they say."""
@@ -121,6 +129,9 @@ class Proxy:
             self._mute.add(target)
             if moment == "behind":
                 target.sendall(data)
+            if moment == "late":
+                # A connection that nobody here knows any more.
+                self._late.append((target.dup(), data))
             self.held.set()
         elif target not in self._mute:
             target.sendall(data)

@@ -9,7 +9,7 @@ import pytest
 
 from holdfast import Holdfast
 from holdfast.engine.model import Entry
-from holdfast.errors import JobCancelled, JobDead, JobExpired
+from holdfast.errors import JobCancelled, JobDead, JobEnded, JobExpired
 from holdfast.ids import new_id
 from holdfast.wire.sync import Link
 from lifecycle.conftest import Start
@@ -22,6 +22,19 @@ def test_whatever_a_job_raises_its_thread_goes_on(start: Start, stage: Stage, ta
     worker = start("--threads", 1)
     assert tasks.end.enqueue(how).result(timeout=30) == how
     assert [fact.attempt for fact in stage.said("ran")] == ([1] if how == "value" else [1, 2])
+    assert worker.log.count("child.ready") == 1
+
+
+@pytest.mark.parametrize("how", ["result", "error", "reason", "message"])
+@pytest.mark.parametrize("name", ["end_oddly", "end_oddly_async"])
+def test_whatever_nobody_can_look_at_is_an_end_as_well(
+    start: Start, stage: Stage, tasks: Any, name: str, how: str
+) -> None:
+    worker = start("--threads", 1, "--async-slots", 1)
+    with pytest.raises(JobEnded):
+        getattr(tasks, name).enqueue(how).result(timeout=30)
+    assert tasks.add.enqueue(1, 2).result(timeout=30) == 3
+    assert tasks.add_async.enqueue(1, 2).result(timeout=30) == 3
     assert worker.log.count("child.ready") == 1
 
 

@@ -64,6 +64,26 @@ def test_a_connection_that_breaks_in_the_middle_of_a_call_costs_nothing(
     assert worker.log.count("child.ready") == 1
 
 
+def test_a_claim_that_arrives_when_its_connection_is_long_gone_is_found_out(
+    start: Start, stage: Stage, proxy: Proxy, tasks: Any
+) -> None:
+    worker = start(url=proxy.url, place="lifecycle.apps.jobs:hasty")
+    tasks.note.enqueue("first")
+    stage.next("ran")
+    proxy.hold("claim", "late")
+    assert proxy.held.wait(30)
+    proxy.cut()
+    worker.says("server.back")
+    worker.send(signal.SIGSTOP)
+    os.kill(worker.children[0], signal.SIGSTOP)
+    job = tasks.hold.enqueue("a")
+    proxy.deliver()
+    os.kill(worker.children[0], signal.SIGCONT)
+    worker.send(signal.SIGCONT)
+    assert job.result(timeout=30) == "a"
+    assert worker.log.count("child.ready") == 1
+
+
 @pytest.mark.parametrize(("verb", "moment"), [("settle", "before"), ("settle", "behind"), ("relay", "before")])
 def test_what_a_job_spawns_is_born_once_whenever_its_child_is_killed(
     start: Start, stage: Stage, proxy: Proxy, tasks: Any, verb: str, moment: Any

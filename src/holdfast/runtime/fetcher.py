@@ -25,7 +25,7 @@ from holdfast.runtime.slots import Slots
 from holdfast.settings import WorkerSettings
 from holdfast.wire.call import Call
 from holdfast.wire.connect import Address
-from holdfast.wire.sync import Link
+from holdfast.wire.sync import Link, available
 from holdfast.work import PLAIN, Outcome, Source, Work
 
 #: The net below the bells: should one be lost, work waits this long at most.
@@ -113,6 +113,7 @@ class Fetcher:
         self._alone = False
         self._drain_from_s = 0.0
         self._poll_s = mono_s() + POLL_S
+        self._recall_s = float("inf")
         self._stop_s = float("inf")
         self._is_stopping = False
         self._is_abandoning = False
@@ -180,8 +181,7 @@ class Fetcher:
             return None
         claim = turn.claim
         try:
-            answers = self._link.receive()
-            _raise_outage(answers)
+            answers = available(self._link.receive())
         except Unavailable as error:
             warn("server.away", error=error)
             answers = self._insist(turn.commits)
@@ -328,25 +328,32 @@ class Fetcher:
     def _insist(self, commits: Sequence[Call[Any]]) -> list[Any]:
         """Repeat what may not have arrived, then ask what this child holds: a claim's answer may be lost."""
         answers = self._repeat(self._link, commits)
-        recalled = self._repeat(self._link, [feed.recall() for feed in self._feeds])
+        self._recall_all()
         emit("server.back")
         self._senses.reconnect()
-        for feed, held in zip(self._feeds, recalled, strict=True):
-            self._recall(feed, held)
+        self._recall_s = mono_s() + self._link.address.timeout_s
         return answers
 
     def _repeat(self, link: Link, calls: Sequence[Call[Any]]) -> list[Any]:
         """Run calls until they are answered, however long the server is away; only a stop ends it."""
         while True:
             try:
-                return link.run_many(calls) if calls else []
+                return link.run_each(calls) if calls else []
             except Unavailable as error:
                 warn("server.away", error=error)
                 self._heed(self._senses.control())
                 if mono_s() > self._stop_s + UNWIND_S:
                     raise
 
-    def _recall(self, feed: Feed, held: Claimed) -> None:
+    def _recall_all(self) -> None:
+        recalled = self._repeat(self._link, [feed.recall() for feed in self._feeds])
+        for feed, held in zip(self._feeds, recalled, strict=True):
+            self._recall(feed, held)
+
+    def _recall(self, feed: Feed, held: Claimed | HoldfastError) -> None:
+        if isinstance(held, HoldfastError):
+            warn("recall.failed", partition=feed.store.partition, error=held)
+            return
         if held.word == "gone":
             raise Gone
         known = {work.entry for work, _ in (*self._refused, *self._uncommitted)}
@@ -414,6 +421,10 @@ class Fetcher:
 
     def _look_at_the_clock(self) -> None:
         now = mono_s()
+        if self._recall_s <= now and self._under_way is None:
+            # A claim whose connection broke may have arrived after all, behind the first recall.
+            self._recall_s = float("inf")
+            self._recall_all()
         self._feeds.wake_due(now)
         if self._poll_s <= now and not self._settings.drain:
             self._poll_s = now + POLL_S
@@ -448,10 +459,3 @@ class Fetcher:
         for feed, part in self._feeds.parted([(work, PLAIN) for work in works]):
             self._repeat(self._aside, feed.release([work for work, _ in part]))
             feed.let_go(part)
-
-
-def _raise_outage(answers: Iterable[Any]) -> None:
-    """A server that cannot do it now has not done it: as good as no answer."""
-    for answer in answers:
-        if isinstance(answer, Unavailable):
-            raise answer

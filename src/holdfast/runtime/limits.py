@@ -21,6 +21,10 @@ _drop_exception = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_ulong, ctypes.c_void_
 )
 
 
+#: When to look again at a job that is over its limit before it has begun.
+NOT_YET_S = 0.001
+
+
 class Seat:
     """Where one thread runs one job after the other, and where others can reach the one that runs."""
 
@@ -47,8 +51,8 @@ class Seat:
         except BaseException as error:
             # An interruption may strike inside `_end`, but no second one can be on its way.
             self._end()
-            return work.failed(explained(error, work))
-        return work.ended(value)
+            return failure(work, error)
+        return success(work, value)
 
     def interrupt(self, work: Work | None, error: type[BaseException]) -> None:
         """Raise this in the job that runs here, if it is this one (None: whichever); from any other thread."""
@@ -88,15 +92,41 @@ class Watch:
     def _look(self) -> None:
         with self._earlier:
             while True:
-                deadlines = [(seat.deadline_s, seat) for seat in self._seats if seat.deadline_s]
+                # Whoever sets a deadline from now on waits for our lock to say so, whether this look sees it or not.
+                self._next_s = float("inf")
                 now = mono_s()
-                for deadline_s, seat in deadlines:
-                    work = seat.work
-                    if deadline_s <= now and work is not None:
-                        seat.interrupt(work, TimeLimit)
-                self._next_s = min((d for d, _ in deadlines if d > now), default=float("inf"))
-                # Whoever sets a deadline after this look and before the wait waits for our lock to say so.
+                self._next_s = min(self._look_at(seat, now) for seat in self._seats)
                 self._earlier.wait(None if self._next_s == float("inf") else self._next_s - now)
+
+    def _look_at(self, seat: Seat, now: float) -> float:
+        """Interrupt what is over its limit; when to look again."""
+        # In this order: then a deadline is never taken for that of a job that came later.
+        work = seat.work
+        deadline_s = seat.deadline_s
+        if not deadline_s:
+            return float("inf")
+        if deadline_s > now:
+            return deadline_s
+        if work is None:
+            return now + NOT_YET_S
+        seat.interrupt(work, TimeLimit)
+        return float("inf")
+
+
+def success(work: Work, value: object) -> Outcome:
+    """The outcome of a call that returned."""
+    try:
+        return work.ended(value)
+    except Exception as error:
+        return failure(work, error)
+
+
+def failure(work: Work, error: BaseException) -> Outcome:
+    """The outcome of a call that raised. Whatever is odd about the error, there is one."""
+    try:
+        return work.failed(explained(error, work))
+    except Exception as worse:
+        return Outcome("dead", error=f"{type(error).__name__}, and then {type(worse).__name__} when it was looked at")
 
 
 def explained(error: BaseException, work: Work) -> BaseException:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from holdfast.clock import mono_s
 from holdfast.errors import Cancelled, TimeLimit
-from holdfast.runtime.limits import explained
+from holdfast.runtime.limits import failure, success
 from holdfast.runtime.slots import Slots
 from holdfast.runtime.threads import Report, taken_from
 from holdfast.work import Outcome, Work
@@ -85,12 +85,12 @@ class Loop:
 
     async def _outcome(self, work: Work) -> Outcome:
         if work.wish:
-            return work.failed(Cancelled("cancelled before it started"))
+            return failure(work, Cancelled("cancelled before it started"))
         try:
             value = await work.call(*work.args, **work.kwargs)
         except BaseException as error:
             why = self._why.get(work)
             if why is not None and isinstance(error, asyncio.CancelledError):
-                return work.failed(explained(why(), work))
-            return work.failed(error)
-        return work.ended(value)
+                return failure(work, why())
+            return failure(work, error)
+        return success(work, value)

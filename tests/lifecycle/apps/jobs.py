@@ -107,6 +107,28 @@ def build(url: str | None = None, **options: Any) -> Holdfast:
             raise Cancel("no need")
         return how
 
+    @app.task(name="end_oddly", retries=0)
+    def end_oddly(how: str) -> Any:
+        """Ends with something that nobody can look at without harm."""
+
+        class Odd(Exception):
+            def __str__(self) -> str:
+                raise ZeroDivisionError
+
+            def model_dump(self, mode: str) -> None:
+                raise ZeroDivisionError
+
+        say("ran", how)
+        if how == "result":
+            return Odd()
+        if how == "error":
+            raise Odd
+        raise {"reason": Cancel("\ud800"), "message": RuntimeError("\ud800"), "time": Snooze(0.01)}[how]
+
+    @app.task(name="end_oddly_async", retries=0)
+    async def end_oddly_async(how: str) -> Any:
+        return end_oddly(how)
+
     @app.task(name="snooze")
     def snooze(name: str, gate: str) -> str:
         say("ran", name)
@@ -133,3 +155,5 @@ def build(url: str | None = None, **options: Any) -> Holdfast:
 
 
 app = build()
+#: The same, but it does not wait long for the server.
+hasty = build(timeout=1)
