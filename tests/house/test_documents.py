@@ -183,6 +183,12 @@ def test_a_file_that_a_document_names_is_there(document: Path) -> None:
             assert (ROOT / word).exists() or (SOURCE / word).exists() or (SOURCE / "engine" / word).exists(), word
 
 
+@pytest.mark.parametrize("folder", ["guide", "decisions"])
+def test_an_index_leads_to_each_page_beside_it(folder: str) -> None:
+    pages = {page.name for page in (ROOT / "docs" / folder).glob("*.md")} - {"README.md"}
+    assert set(LINK.findall((ROOT / "docs" / folder / "README.md").read_text())) == pages
+
+
 # -- the guide -----------------------------------------------------------------------------------
 
 GUIDE = ROOT / "docs" / "guide"
@@ -357,7 +363,7 @@ def test_every_dependency_has_its_reason() -> None:
 
 
 def test_the_decisions_are_numbered_without_a_gap_and_have_the_same_parts() -> None:
-    pages = sorted((ROOT / "docs" / "decisions").glob("*.md"))
+    pages = sorted((ROOT / "docs" / "decisions").glob("0*.md"))
     assert [int(page.name[:4]) for page in pages] == list(range(1, len(pages) + 1))
     for page in pages:
         text = page.read_text()
