@@ -14,7 +14,7 @@ import click
 
 from bench.figure import Figure
 
-NAMES = ("noop", "depth", "enqueue", "latency", "recovery", "memory")
+NAMES = ("noop", "depth", "enqueue", "latency", "recovery", "memory", "where")
 HEADS = ("figure", "value", "unit", "beside", "ratio", "must", "")
 
 

@@ -99,6 +99,15 @@ def test_what_was_asked_and_lost_its_worker_is_gone_when_it_is_cancelled_again(
     assert keyspace.state() == {"result:a": "again for 1h", "meta": before["meta"] | {"cancelled": 1}}
 
 
+def test_a_call_whose_reply_was_lost_is_answered_as_before(keyspace: Keyspace, store: Store) -> None:
+    keyspace.given({"jobs": jobs("a"), "ready": {"a": 5}})
+    assert keyspace.run(store.cancel(["a"], b"R", HOUR)) == ["cancelled"]
+    before = keyspace.state()
+    assert keyspace.run(store.cancel(["a"], b"R", HOUR)) == ["cancelled"]
+    assert keyspace.run(store.cancel(["a"], b"another reason", HOUR)) == ["gone"]
+    assert keyspace.state() == before
+
+
 def test_who_is_unknown_is_gone(keyspace: Keyspace, store: Store) -> None:
     before = keyspace.given()
     assert keyspace.run(store.cancel(["a"], b"R", HOUR)) == ["gone"]

@@ -283,7 +283,7 @@ class Model:
         for name in ids:
             item = self.items.get(name)
             if item is None:
-                words.append("gone")
+                words.append("cancelled" if ttl_ms and self.results.get(name) == record else "gone")
             elif item.place == "held":
                 self.wishes[name] = record
                 self.published[wishes(self.partition)] += 1

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import timedelta
 from typing import Any, Generic, NoReturn, TypeVar, overload
 
@@ -187,6 +187,9 @@ class Jobs(Sequence[Job[R]]):
             return Jobs(self._make, self._stores[index], self._ids[index], self._others)
         id = self._ids[index]
         return self._make(self._stores[index], id, self._others.get(id, ""))
+
+    def __add__(self, other: Iterable[Job[R]]) -> list[Job[R]]:
+        return [*self, *other]
 
     def __repr__(self) -> str:
         return f"<{len(self)} jobs>"

@@ -2,7 +2,7 @@
 --- cancel: these entries shall not run; what runs already is asked to stop.
 --- keys: ready, later, suspects, dead, broken, jobs, marks, errors, notes, keyed, locks, waits, line, unique, uniques, cancels, watched, idle, meta, result(id)...
 --- args: ttl_ms int, record, ids...
---- returns: {'cancelled', word an id...}: cancelled | asked (it runs) | gone (no such entry)
+--- returns: {'cancelled', word an id...}: cancelled (also by the same call before) | asked (it runs) | gone
 --- moves: ready | later | suspects | line | dead | broken -> nowhere; line -> ready
 --- keeps: I1, I3, I4
 --- @include lib/leave
@@ -39,6 +39,8 @@ for i = 1, #ARGV - ids do
     word = 'asked'
     redis.call('HSET', cancels, id, record)
     redis.call('PUBLISH', cancels, id)
+  elseif ttl_ms > 0 and redis.call('GET', KEYS[result + i]) == record then
+    word = 'cancelled'
   end
   answer[#answer + 1] = word
 end
