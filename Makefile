@@ -23,6 +23,7 @@ lint: setup
 
 types: setup
 	$(BIN)/mypy
+	$(BIN)/pyright --pythonpath $(BIN)/python
 
 floors: setup        ## imports go down the stairs only
 	$(BIN)/lint-imports --no-cache
