@@ -14,13 +14,14 @@ from holdfast.engine.keys import Partition
 from holdfast.engine.states import read_moves
 from holdfast.runtime.pace import Pace
 from holdfast.tasks.signature import Signature
+from holdfast.wire.connect import redacted
 from house.generated import DOCUMENTS
 from house.page import blocks_to_run, opened
 
 PAGES = [document for document in DOCUMENTS if blocks_to_run(document)]
 
 #: Those whose docstrings show what comes out, whenever and wherever they are run.
-NOUNS = (Holdfast, Task, Task.enqueue_many, Signature, Partition, read_moves, Pace, audit)
+NOUNS = (Holdfast, Task, Task.enqueue_many, Signature, Partition, read_moves, redacted, Pace, audit)
 TASKS = """<!-- file: examples.py -->
 ```python
 from holdfast import Holdfast
