@@ -12,10 +12,10 @@ from typing import Any, ParamSpec, TypeVar, Unpack, overload
 from holdfast.client import Client
 from holdfast.codec import decoder
 from holdfast.engine.keys import checked_name
-from holdfast.errors import JobNotFound, OptionError, UnknownTask, did_you_mean
+from holdfast.errors import OptionError, UnknownTask, did_you_mean
 from holdfast.settings import Durability, Settings, url_from_env
 from holdfast.tasks.definition import Definition, name_of
-from holdfast.tasks.job import Job
+from holdfast.tasks.job import Job, not_found
 from holdfast.tasks.retry import Backoff
 from holdfast.tasks.source import TaskSource
 from holdfast.tasks.task import Placing as _Placing
@@ -105,7 +105,7 @@ class Holdfast:
                 store = self.client.store_at(queue, index)
                 if self.client.run(store.look(id)).place != "gone":
                     return Job(self.client, store, id, lambda: decoder(Any), known=False)
-        raise JobNotFound(f"there is no job {id}: it never existed, or it ended and no result is kept of it (any more)")
+        raise not_found(id)
 
     def source(self) -> TaskSource:
         """What a worker needs to run the jobs of this application's tasks."""

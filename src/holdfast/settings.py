@@ -40,7 +40,7 @@ class Settings:
     def __post_init__(self) -> None:
         if self.durability not in get_args(Durability):
             raise OptionError(f"durability must be one of {get_args(Durability)}, not {self.durability!r}")
-        in_range("timeout_s", self.timeout_s, 0.05, 3600)
+        in_range("timeout", self.timeout_s, 0.05, 3600)
         whole("max_payload", self.max_payload, 1024, 64 << 20)
         for queue, count in self.partitions.items():
             whole(f"partitions[{queue!r}]", count, 1, 1024)

@@ -120,10 +120,13 @@ def test_what_annotations_restore_arrives_as_it_was(app: Holdfast) -> None:
 @pytest.mark.parametrize(
     ("function", "args", "kwargs", "said"),
     [
-        (typed, (), {}, r"typed\(\): missing a required argument: 'a'; it is \(a: 'int', b: 'str' = 'b'\)"),
+        (typed, (), {}, r"typed\(\): missing a required argument: 'a'; it is typed\(a: int, b: str = 'b'\)$"),
         (typed, (1, "x", 3), {}, r"typed\(\): too many positional arguments; it is "),
         (typed, (1,), {"a": 1}, r"typed\(\): multiple values for argument 'a'; it is "),
         (typed, (1,), {"c": 1}, r"typed\(\): got an unexpected keyword argument 'c'; it is "),
+        (typed, (1,), {"delay": 5}, r".*argument 'delay'; it is .*; options go elsewhere: using\(delay=...\).enqueue"),
+        (rest, (), {}, r"rest\(\): .*; it is rest\(a: int, \*more: int\)$"),
+        (rich, (), {}, r"rich\(\): .*; it is rich\(at: datetime, order: Order, .*, by_day: dict\[int, Colour\]\)$"),
         (only_positional, (), {"a": 1}, r"only_positional\(\): 'a' parameter is positional only|missing a required"),
         (only_named, (1,), {}, r"only_named\(\): too many positional arguments"),
         (only_named, (), {}, r"only_named\(\): missing a required(?: keyword-only)? argument: 'a'"),

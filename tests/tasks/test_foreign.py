@@ -112,7 +112,7 @@ UNREADABLE = [
     (b'{"task":""}', "unknown task ''"),
     (b'{"task":"os.system","args":["x"]}', "unknown task 'os.system'"),
     (b'{"task":"%b"}' % (b"x" * 100_000), "unknown task 'xxx"),
-    (b'{"task":"shop.send"}', "send(): missing a required argument: 'to'; it is (to: "),
+    (b'{"task":"shop.send"}', "send(): missing a required argument: 'to'; it is send(to: "),
     (b'{"task":"shop.send","args":"a"}', "send(): Expected `array`, got `str`"),
     (b'{"task":"shop.send","args":{"to":"a"}}', "send(): Expected `array`, got `object`"),
     (b'{"task":"shop.send","args":[1]}', "send(): to: Expected `str`, got `int`"),

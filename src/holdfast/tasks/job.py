@@ -150,9 +150,7 @@ class Job(Generic[R]):
 
     def _check_known(self) -> None:
         if not self._known:
-            raise JobNotFound(
-                f"there is no job {self.id}: it never existed, or it ended and no result is kept of it (any more)"
-            )
+            raise not_found(self.id)
 
 
 class Jobs(Sequence[Job[R]]):
@@ -193,6 +191,13 @@ class Jobs(Sequence[Job[R]]):
 
     def __repr__(self) -> str:
         return f"<{len(self)} jobs>"
+
+
+def not_found(id: str) -> JobNotFound:
+    """The error for a job of which there is no trace."""
+    return JobNotFound(
+        f"there is no job {id:.60}: it never existed, or it ended and no result is kept of it (any more)"
+    )
 
 
 def raise_end(id: str, status: str, reason: str) -> NoReturn:

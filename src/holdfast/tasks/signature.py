@@ -19,6 +19,17 @@ _PATH = re.compile(r" - at `\$(.*)`$")
 NO_ARGS = b"[]"
 
 
+class _Bare(str):
+    """An annotation that was not evaluated, which Python would show as the text that it is."""
+
+    __slots__ = ()
+    __repr__ = str.__str__
+
+    @classmethod
+    def of(cls, annotation: Any) -> Any:
+        return cls(annotation) if isinstance(annotation, str) else annotation
+
+
 class Signature:
     """What a function takes and returns.
 
@@ -134,6 +145,15 @@ class Signature:
     def _is_typed(self) -> bool:
         return any(kind is not Any for name, kind in self._types.items() if name != "return")
 
+    def takes(self, name: str) -> bool:
+        """Whether there is a parameter that may be given by this name."""
+        return name in self._named or bool(self._others)
+
+    def __str__(self) -> str:
+        """The function as its user wrote it."""
+        parameters = [p.replace(annotation=_Bare.of(p.annotation)) for p in self._signature.parameters.values()]
+        return f"{self._title}{inspect.Signature(parameters)}"
+
     def _fits(self, count: int) -> bool:
         return self._required <= count <= self._most and not self._kwargs_needed
 
@@ -141,7 +161,7 @@ class Signature:
         try:
             bound = self._signature.bind(*args, **kwargs)
         except TypeError as error:
-            raise ArgumentError(f"{self._title}(): {error}; it is {self._signature}") from None
+            raise ArgumentError(f"{self._title}(): {error}; it is {self}") from None
         return bound.args, bound.kwargs
 
     def _name(self, i: int) -> str:

@@ -21,7 +21,7 @@ from holdfast.ids import new_id, new_ids
 from holdfast.settings import whole
 from holdfast.tasks.current import required
 from holdfast.tasks.definition import Definition
-from holdfast.tasks.ends import limit, seconds
+from holdfast.tasks.ends import MAX_DELAY_S, limit, seconds
 from holdfast.tasks.envelope import head, seal, tail
 from holdfast.tasks.job import Decode, Job, Jobs
 
@@ -218,7 +218,10 @@ class Task(Generic[P, R, C]):
         return stores, entries
 
     def _entry(self, id: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Store, Entry]:
-        packed, packed_kwargs = self.definition.signature.encode(args, kwargs)
+        try:
+            packed, packed_kwargs = self.definition.signature.encode(args, kwargs)
+        except ArgumentError as error:
+            raise ArgumentError(f"{error}{self._misplaced(kwargs)}") from None
         client, placing = self._client, self.placing
         envelope = seal(self._head, packed, packed_kwargs, self._tail, client.settings.max_payload)
         if self._only_store is not None:
@@ -235,6 +238,12 @@ class Task(Generic[P, R, C]):
         options = msgspec.structs.replace(placing.options, key=key, unique=unique)
         # Entries of one name must meet in one partition, or they would not know of each other.
         return client.place(placing.queue, key or unique), Entry(id, envelope, packed_options(options))
+
+    def _misplaced(self, kwargs: dict[str, Any]) -> str:
+        """A hint, if what was given by name could be an option."""
+        takes = self.definition.signature.takes
+        options = [name for name in kwargs if name in Placing.__dataclass_fields__ and not takes(name)]
+        return f"; options go elsewhere: using({options[0]}=...).enqueue(...)" if options else ""
 
     def _job(self, store: Store, id: str, other: str) -> Job[R]:
         return Job(self._client, store, other or id, self._decoder, known=True, new=not other or other == id)
@@ -274,7 +283,8 @@ def _instant(when: datetime) -> int:
     if not isinstance(when, datetime) or when.tzinfo is None:
         raise OptionError(f"run_at must be a datetime with a time zone, not {when!r}")
     at = as_ms(when)
-    seconds("run_at (from now)", (at - wall_ms()) / 1000)
+    if at - wall_ms() > MAX_DELAY_S * 1000:
+        raise OptionError(f"run_at must be within five years from now, not {when.isoformat()}")
     return max(at, 1)
 
 
