@@ -16,6 +16,8 @@ from holdfast.clock import wall_ms
 
 ALPHABET = "0123456789abcdefghijklmnopqrstuv"
 _FORM = re.compile(r"[0-9a-v]{13}[0-9a-z]{7}")
+#: Ids of one millisecond; a longer series goes on in the next one.
+MOST = 1 << 20
 _PAIRS = [a + b for a in ALPHABET for b in ALPHABET]
 
 
@@ -40,7 +42,7 @@ class _Maker:
                 ms = self._ms
             else:
                 self._ms, self._count = ms, 0
-            if self._count + n > 1 << 20:
+            if self._count + n > MOST:
                 ms = self._ms = ms + 1
                 self._count = 0
             first, self._count = self._count, self._count + n
@@ -64,8 +66,10 @@ def new_id() -> str:
 
 
 def new_ids(n: int) -> list[str]:
-    """*n* new ids in order (at most a million)."""
-    return _maker.make(n)
+    """*n* new ids in order."""
+    if n <= MOST:
+        return _maker.make(n)
+    return [id for start in range(0, n, MOST) for id in _maker.make(min(MOST, n - start))]
 
 
 def made_ms(id: str) -> int:
