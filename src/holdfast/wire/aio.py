@@ -15,7 +15,7 @@ from redis.exceptions import NoScriptError
 from holdfast.errors import HoldfastError, Unavailable
 from holdfast.wire.call import Call
 from holdfast.wire.connect import Address, failure, refusal
-from holdfast.wire.library import AsyncConnection
+from holdfast.wire.library import AsyncConnection, say
 from holdfast.wire.repeat import Pauses, Sender
 from holdfast.wire.sync import available
 
@@ -86,9 +86,10 @@ class AsyncLink:
     async def _converse(self, packed: Sequence[bytes], tail: bytes) -> list[Any]:
         try:
             connection = await self._connect()
-            await connection.send_packed_command([b"".join(packed) + tail], check_health=False)
-            replies = [await _read(connection) for _ in packed]
-            self.last_tail = await _read(connection) if tail else None
+            async with asyncio.timeout(self.address.timeout_s):
+                await say(connection, b"".join(packed) + tail).drain()
+                replies = [await _read(connection) for _ in packed]
+                self.last_tail = await _read(connection) if tail else None
             return replies
         except BaseException as error:
             await self.close()

@@ -83,6 +83,8 @@ class Address:
             # The library closes what was refused, and leaves open what was cancelled.
             await connection.disconnect(nowait=True)
             raise failure(error, self.url) from None
+        # Whoever reads knows how long it waits.
+        connection.socket_timeout = None
         return connection
 
     def _made(self, library: Any, retry: Any) -> Any:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter, defaultdict
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 
 from holdfast.errors import Unavailable
 from holdfast.wire.connect import Address, failure
@@ -90,8 +90,6 @@ class Exchange:
 
     async def _connect(self) -> None:
         self._connection = await self._open()
-        # Whoever waits does so for as long as it likes.
-        self._connection.socket_timeout = None
         self._fault = None
         self._reader = asyncio.create_task(self._read_on(self._connection))
 
@@ -109,7 +107,8 @@ class Exchange:
 
     def _say(self, word: str, channel: str) -> None:
         if self._connection is not None:
-            say(self._connection, pack((word, channel)))
+            with suppress(ConnectionError):  # whoever reads there says so
+                say(self._connection, pack((word, channel)))
 
     async def _read_on(self, connection: AsyncConnection) -> None:
         try:

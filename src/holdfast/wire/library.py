@@ -51,9 +51,6 @@ class AsyncConnection(Protocol):
     async def disconnect(self, nowait: bool) -> None:
         """Hang up."""
 
-    async def send_packed_command(self, command: Sequence[bytes], check_health: bool) -> None:
-        """Write."""
-
     async def read_response(self, disable_decoding: bool) -> Any:
         """Read one reply; an error reply is raised."""
 
@@ -63,8 +60,14 @@ def descriptor(connection: Connection) -> int:
     return connection._sock.fileno()  # noqa: SLF001 - it has no public name
 
 
-def say(connection: AsyncConnection, data: bytes) -> None:
-    """Write without waiting, if it is still connected."""
-    writer = connection._writer  # noqa: SLF001 - it has no other way
-    if writer is not None:
-        writer.write(data)
+def say(connection: AsyncConnection, data: bytes) -> StreamWriter:
+    """Write without waiting; answers what to drain.
+
+    Its own way to write waits by `asyncio.wait_for`, which makes a task of it and, in Python 3.11, loses a
+    cancellation that comes at the wrong moment.
+    """
+    writer = connection._writer  # noqa: SLF001 - it has no public name
+    if writer is None:
+        raise ConnectionError("the connection was closed")
+    writer.write(data)
+    return writer
