@@ -12,6 +12,7 @@
 --- @include lib/clock
 --- @include lib/line
 --- @include lib/ring
+--- @include lib/wide
 local lease = tonumber(redis.call('ZSCORE', workers, token) or 0)
 if lease == 0 then
   return { 'gone' }
@@ -112,7 +113,7 @@ for i = 1, #popped, 2 do
   holds[i] = popped[i]
   holds[i + 1] = prefix .. popped[i + 1] .. mark
 end
-redis.call('HSET', held, unpack(holds))
+set_fields(held, holds)
 redis.call('ZREM', idle, token)
 -- What it leaves is for others, and one of them must learn what is due next: this worker is busy now and was not told.
 ring(redis.call('ZCARD', ready) + (promoted and first_due() and 1 or 0))

@@ -9,6 +9,7 @@
 --- @include lib/clock
 --- @include lib/admit
 --- @include lib/ring
+--- @include lib/wide
 local now = read_clock()
 -- A sender is remembered by the number of its last call, with ' <n>:<id>' behind it for the n-th entry's obstacle.
 local last, obstacles = string.match(redis.call('GET', sender) or '0', '^(%d+)(.*)$')
@@ -57,7 +58,7 @@ for i, id in ipairs(ids) do
   end
 end
 if #bodies > 0 then
-  fresh = redis.call('HSET', jobs, unpack(bodies))
+  fresh = set_fields(jobs, bodies)
   awake = redis.call('ZADD', ready, unpack(orders))
 end
 for _, i in ipairs(special) do
