@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import os
+import time
 from collections.abc import Awaitable, Callable, Iterator
 from typing import Any
 
@@ -17,6 +18,7 @@ from holdfast.engine.store import Store
 from holdfast.errors import DurabilityUncertain, QueueFull, ServerError, Unavailable
 from holdfast.ids import new_id
 from holdfast.settings import Settings
+from holdfast.wire.aio import AsyncLink
 from holdfast.wire.sync import Link
 from servers import DURABLE, Server
 
@@ -95,6 +97,25 @@ def test_one_who_gives_up_a_look_does_not_get_its_answer_mixed_up(client: Client
             assert (await client.arun(store.look(ours.id))).place == "queued"
 
     asyncio.run(look())
+
+
+def test_no_cancellation_is_forgotten_not_even_while_connecting(server: Server, store: Store) -> None:
+    async def cancel_after(turns: int) -> bool:
+        link = AsyncLink(server.address)
+        task = asyncio.create_task(link.run(store.look("a")))
+        for _ in range(turns):
+            # A turn in which the loop looks at its sockets, which the server has had time to fill.
+            time.sleep(0.0002)  # noqa: ASYNC251 - the loop shall be late
+            await asyncio.sleep(0)
+        is_over = not task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        await link.close()
+        return is_over or task.cancelled()
+
+    async def cancel_everywhere() -> list[bool]:
+        return [await cancel_after(turns) for turns in range(60)]
+
+    assert all(asyncio.run(cancel_everywhere()))
 
 
 def test_many_go_in_chunks_and_in_order(client: Client, store: Store) -> None:

@@ -67,7 +67,7 @@ class Address:
         return await self._open_async()
 
     def _open(self) -> Connection:
-        connection: Connection = self._made(sync, Retry(NoBackoff(), 0))
+        connection: Connection = self._made(sync, Retry(NoBackoff(), 0), self.timeout_s)
         try:
             connection.connect()
         except BaseException as error:
@@ -76,24 +76,25 @@ class Address:
         return connection
 
     async def _open_async(self) -> AsyncConnection:
-        connection: AsyncConnection = self._made(aio, AsyncRetry(NoBackoff(), 0))
+        # With a timeout of its own the library writes inside of `wait_for`, which in Python 3.11 forgets a cancellation
+        # that comes together with its result.
+        connection: AsyncConnection = self._made(aio, AsyncRetry(NoBackoff(), 0), None)
         try:
-            await connection.connect()
+            async with asyncio.timeout(self.timeout_s):
+                await connection.connect()
         except BaseException as error:
             # The library closes what was refused, and leaves open what was cancelled.
             await connection.disconnect(nowait=True)
             raise failure(error, self.url) from None
-        # Whoever reads knows how long it waits.
-        connection.socket_timeout = None
         return connection
 
-    def _made(self, library: Any, retry: Any) -> Any:
+    def _made(self, library: Any, retry: Any, socket_timeout_s: float | None) -> Any:
         try:
             options = library.parse_url(self.url)
             kind = options.pop("connection_class", library.Connection)
             ours = {
                 "protocol": 2,
-                "socket_timeout": self.timeout_s,
+                "socket_timeout": socket_timeout_s,
                 "socket_connect_timeout": self.timeout_s,
                 "health_check_interval": 0,
                 "retry": retry,

@@ -43,7 +43,6 @@ class AsyncConnection(Protocol):
     """A connection for an event loop."""
 
     _writer: StreamWriter | None
-    socket_timeout: float | None
 
     async def connect(self) -> None:
         """Connect now."""
