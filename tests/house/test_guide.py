@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import inspect
+import re
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +14,16 @@ from holdfast import Holdfast, Task
 from holdfast.admin.audit import audit
 from holdfast.engine.keys import Partition
 from holdfast.engine.states import read_moves
+from holdfast.errors import ServerError
 from holdfast.runtime.pace import Pace
 from holdfast.tasks.signature import Signature
-from holdfast.wire.connect import redacted
-from house.generated import DOCUMENTS
-from house.page import blocks_to_run, opened
+from holdfast.wire.connect import Address, redacted
+from holdfast.wire.sync import Link
+from house.generated import DOCUMENTS, ROOT
+from house.page import Page, blocks_to_run, opened
+from servers import Server
+
+GUIDE = ROOT / "docs" / "guide"
 
 PAGES = [document for document in DOCUMENTS if blocks_to_run(document)]
 
@@ -39,6 +46,45 @@ def greet(name: str) -> str:
     return f"hello {name}"
 ```
 <!-- worker: examples:app -->
+"""
+RIGHTS = """<!-- file: shop.py -->
+```python
+from holdfast import Holdfast
+
+app = Holdfast(namespace="shop")
+
+
+@app.task
+def add(a: int, b: int) -> int:
+    return a + b
+
+
+@app.task(queue="mail", key="k", retries=0)
+def fail() -> None:
+    raise ValueError
+```
+<!-- run -->
+```python
+>>> from shop import add, fail
+>>> jobs = [add.enqueue(1, 2), fail.enqueue(), add.using(delay=60).enqueue(1, 2)]
+>>> import subprocess
+>>> command = ["holdfast", "worker", "shop:app", "--processes", "1", "--drain"]
+>>> subprocess.run(command, check=True, stderr=subprocess.DEVNULL).returncode
+0
+>>> jobs[0].result(timeout=10), jobs[1].status(), jobs[1].revive(), jobs[2].cancel()
+(3, 'dead', True, True)
+>>> import asyncio
+>>> async def main() -> int:
+...     return await jobs[0].aresult(timeout=10)
+>>> asyncio.run(main())
+3
+```
+<!-- run -->
+```console
+$ holdfast audit --namespace shop
+...
+Every invariant is kept.
+```
 """
 
 
@@ -67,6 +113,26 @@ def test_the_examples_of_docstrings_come_out_as_they_say(tmp_path: Path) -> None
     document.write_text(TASKS + "\n".join(example_of(noun) for noun in NOUNS))
     with opened(document, tmp_path) as page:
         assert page.carry_out() == len(NOUNS)
+
+
+@pytest.mark.lifecycle
+def test_the_rights_that_the_guide_grants_are_enough_and_not_more(server: Server, link: Link, tmp_path: Path) -> None:
+    granted = re.search(r"valkey-cli (ACL SETUSER .+)", (GUIDE / "operations.md").read_text())
+    assert granted
+    link.command(*shlex.split(granted[1]))
+    link.command("ACL", "LOG", "RESET")
+    url = f"unix://shop:secret@{server.socket}?db=0"
+    document = tmp_path / "page.md"
+    document.write_text(RIGHTS)
+    page = Page(document, tmp_path)
+    page.environment["HOLDFAST_URL"] = url
+    assert page.carry_out() == 2
+    assert link.command("ACL", "LOG") == []
+    other = Link(Address(url))
+    with pytest.raises(ServerError, match="key"):
+        other.command("GET", "somebody:else")
+    other.close()
+    link.command("ACL", "DELUSER", "shop")
 
 
 def test_a_page_that_says_something_else_is_noticed(tmp_path: Path) -> None:
