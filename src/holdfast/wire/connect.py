@@ -106,9 +106,12 @@ class Address:
 
 def failure(error: BaseException, url: str) -> BaseException:
     """What was raised instead of an answer: of the library as ours, without the password; of others as it is."""
-    if isinstance(error, redis.AuthenticationError | redis.ResponseError):
-        return refusal(error)
-    if isinstance(error, _OUTAGES):
+    # The library for event loops wraps every refusal of its first words in an outage.
+    cause = error.__cause__ if isinstance(error, redis.ConnectionError) else None
+    for what in (error, cause):
+        if isinstance(what, redis.AuthenticationError | redis.ResponseError):
+            return refusal(what)
+    if isinstance(error, _OUTAGES) and not isinstance(error, HoldfastError):
         return Unavailable(f"no answer from {redacted(url)}: {str(error) or type(error).__name__}")
     if isinstance(error, redis.RedisError):
         return ServerError(f"what answers at {redacted(url)} is no such server: {error}")
