@@ -42,7 +42,11 @@ class Exchange:
         self._listeners[channel].add(event)
 
         async def heard(timeout_s: float) -> bool:
-            await self._subscribe(channel)
+            nonlocal subscription
+            known, subscription = subscription, await self._subscribe(channel)
+            if subscription is not known:
+                # What was said in between is lost: look.
+                return True
             try:
                 async with asyncio.timeout(max(timeout_s, 0)):
                     await event.wait()
@@ -52,7 +56,7 @@ class Exchange:
             return True
 
         try:
-            await self._subscribe(channel)
+            subscription = await self._subscribe(channel)
             yield heard
         finally:
             self._listeners[channel].discard(event)
@@ -69,7 +73,8 @@ class Exchange:
             await asyncio.gather(reader, return_exceptions=True)
         await self._hang_up(None)
 
-    async def _subscribe(self, channel: str) -> None:
+    async def _subscribe(self, channel: str) -> asyncio.Event:
+        """The subscription that holds now, as an event of its own."""
         async with self._connecting:
             if self._connection is None:
                 await self._connect()
@@ -87,6 +92,7 @@ class Exchange:
         # An outage has woken everybody; a refusal would be the same the next time.
         if self._fault is not None and not isinstance(self._fault, Unavailable):
             raise self._fault
+        return confirmed
 
     async def _connect(self) -> None:
         self._connection = await self._open()
