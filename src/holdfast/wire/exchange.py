@@ -40,6 +40,7 @@ class Exchange:
         """Listen; from here on nothing is missed. Gives a function that waits for the next message."""
         event = asyncio.Event()
         self._listeners[channel].add(event)
+        subscription: asyncio.Event | None = None
 
         async def heard(timeout_s: float) -> bool:
             nonlocal subscription
