@@ -32,6 +32,13 @@ def test_what_was_delivered_goes_and_the_next_come(keyspace: Keyspace, store: St
     assert keyspace.state() == but(before, outbox(2, 4))
 
 
+def test_it_goes_on_behind_a_place(keyspace: Keyspace, store: Store) -> None:
+    before = keyspace.given(outbox(1, 2, 3))
+    assert keyspace.run(store.relay(1, after=FENCE + 1)) == [out(2)]
+    assert keyspace.run(store.relay(9, after=FENCE + 3)) == []
+    assert keyspace.state() == before
+
+
 def test_limit_zero_only_drops(keyspace: Keyspace, store: Store) -> None:
     before = keyspace.given(outbox(1, 2))
     assert keyspace.run(store.relay(0, [FENCE + 1])) == []

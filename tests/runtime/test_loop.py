@@ -102,7 +102,7 @@ def test_a_work_that_is_interrupted_in_the_moment_of_its_start_ends_all_the_same
             work.wish = True
             loop.interrupt(work, Cancelled)
         assert {outcome.error.partition(":")[0] for outcome in ends.of(*works)} == {"Cancelled"}
-    assert loop._why == {}
+    until(lambda: not loop._why, "forgotten reasons")
 
 
 def test_all_can_be_interrupted(ends: Ends) -> None:

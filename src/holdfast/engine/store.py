@@ -143,11 +143,11 @@ class Store:
         """Bring the entry of a tick, if nobody has brought it; answers whether this call did."""
         return Call(self._targets["fire"], _fired, (name, tick, entry.id, entry.envelope, entry.options))
 
-    def relay(self, limit: int, delivered: Sequence[int] = ()) -> Call[list[Outgoing]]:
-        """Drop from the outbox what was delivered; answers what was not, oldest first."""
+    def relay(self, limit: int, delivered: Sequence[int] = (), after: int = 0) -> Call[list[Outgoing]]:
+        """Drop from the outbox what was delivered; answers what was not, oldest first, from behind this place on."""
         _check(limit, "entries")
         _check(len(delivered), "places")
-        return Call(self._targets["relay"], _outgoing, (limit, *delivered))
+        return Call(self._targets["relay"], _outgoing, (after, limit, *delivered))
 
     def pause(self, on: bool) -> Call[str]:
         """Hand out nothing any more, or go on."""

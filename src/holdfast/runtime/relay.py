@@ -16,19 +16,18 @@ BATCH = 100
 def relay(link: Link, store: Store) -> bool:
     """Deliver what lies in the outbox of a partition; False if something has to wait."""
     delivered: list[int] = []
+    stuck: set[str] = set()
+    place = 0
     while True:
-        outgoing = link.run(store.relay(BATCH, delivered))
+        outgoing = link.run(store.relay(BATCH, delivered, place))
         if not outgoing:
-            return True
+            return not stuck
         delivered = []
-        stuck: set[str] = set()
         for place, name, packed in outgoing:
             if name not in stuck and not _deliver(link, store, place, name, packed):
                 stuck.add(name)
             if name not in stuck:
                 delivered.append(place)
-        if not delivered:
-            return False
 
 
 def _deliver(link: Link, store: Store, place: int, name: str, packed: bytes) -> bool:
