@@ -228,8 +228,14 @@ class Client:
     async def aput_many(self, store: Store, entries: Sequence[Entry]) -> list[str]:
         """Bring any number of entries, in chunks of `CHUNK`; each chunk whole or not at all."""
         answer: list[str] = []
+        doubt = ""
         for i in range(0, len(entries), CHUNK):
-            answer += await self.aput(store, entries[i : i + CHUNK])
+            try:
+                answer += await self.aput(store, entries[i : i + CHUNK])
+            except DurabilityUncertain as error:
+                doubt = error.doubt
+        if doubt:
+            raise _uncertain(doubt, entries)
         return answer
 
     async def await_end(self, store: Store, id: str, timeout_s: float | None) -> Look:
@@ -319,6 +325,8 @@ class Postbox:
             # The last one asks how durable it is, and so are those before it.
             letter = Letter(store, last)
             self._send([letter])
+        if isinstance(letter.error, DurabilityUncertain):
+            raise _uncertain(letter.error.doubt, entries)
         if letter.error is not None:
             raise letter.error
         return answer + letter.answer
@@ -457,13 +465,12 @@ def _deliver(
         start = 0
         for letter in part:
             end = start + len(letter.entries)
-            letter.deliver(answer[start:end], _uncertain(doubt, letter) if doubt else None)
+            letter.deliver(answer[start:end], _uncertain(doubt, letter.entries) if doubt else None)
             start = end
 
 
-def _uncertain(doubt: str, letter: Letter) -> DurabilityUncertain:
-    ids = tuple(entry.id for entry in letter.entries)
-    return DurabilityUncertain(f"{doubt}; put: {', '.join(ids[:10])}", ids)
+def _uncertain(doubt: str, entries: Sequence[Entry]) -> DurabilityUncertain:
+    return DurabilityUncertain(doubt, [entry.id for entry in entries])
 
 
 def _undelivered(letters: list[Letter], error: BaseException) -> bool:

@@ -5,7 +5,8 @@ Whose fault it is, is the type: `UsageError` is the caller's, `Unavailable` the 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
@@ -58,6 +59,9 @@ class JobEnded(HoldfastError):
         self.id = id
         self.reason = reason
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.id, self.reason)
+
     word = "ended"
 
 
@@ -106,11 +110,15 @@ class QueueFull(HoldfastError):
 
 
 class DurabilityUncertain(HoldfastError):
-    """The job was put, but fewer copies than asked for confirmed it in time. `ids` are the jobs' ids."""
+    """The jobs were put, but fewer copies than asked for confirmed it in time. `ids` are those of all of them."""
 
-    def __init__(self, message: str, ids: tuple[str, ...] = ()) -> None:
-        super().__init__(message)
-        self.ids = ids
+    def __init__(self, doubt: str, ids: Sequence[str]) -> None:
+        super().__init__(f"{doubt}; put: {', '.join(ids[:10])}{', ...' if len(ids) > 10 else ''}")
+        self.doubt = doubt
+        self.ids = tuple(ids)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.doubt, self.ids)
 
 
 class ServerError(HoldfastError):

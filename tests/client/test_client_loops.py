@@ -246,6 +246,17 @@ def test_too_few_copies_are_told_to_each_with_its_own_ids(server: Server) -> Non
     client.close()
 
 
+def test_of_many_all_are_put_though_none_is_sure(server: Server) -> None:
+    client = Client(Settings(url=server.url, timeout_s=0.6, durability="replica"))
+    store = client.store_at("mail", 0)
+    many = [entry() for _ in range(CHUNK + 1)]
+    with pytest.raises(DurabilityUncertain) as caught:
+        run(lambda: client.aput_many(store, many))
+    assert caught.value.ids == tuple(each.id for each in many)
+    assert client.run(store.size("ready")) == len(many)
+    client.close()
+
+
 def until_watched(link: Link, store: Store, each: Entry) -> None:
     while link.command("ZSCORE", store.partition.key("watched"), each.id) is None:
         pass

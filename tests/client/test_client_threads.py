@@ -265,8 +265,9 @@ def test_whoever_asked_for_more_copies_than_there_are_is_told_what_was_put(
     with pytest.raises(DurabilityUncertain, match=f"{said}.*put: {one.id}$") as caught:
         client.put(store, [one])
     assert caught.value.ids == (one.id,)
-    with pytest.raises(DurabilityUncertain):
+    with pytest.raises(DurabilityUncertain) as caught:
         client.put_many(store, many)
+    assert caught.value.ids == tuple(each.id for each in many)
     assert client.run(store.size("ready")) == 1 + len(many)
     client.close()
 

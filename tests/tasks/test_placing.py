@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from holdfast import Holdfast, JobExpired, OptionError
+from holdfast import DurabilityUncertain, Holdfast, JobExpired, OptionError
 from holdfast.clock import as_ms
 from holdfast.tasks.job import Job
 from tasks.hand import Hand
@@ -194,6 +194,20 @@ def test_jobs_of_one_key_meet_in_one_partition(server: Any) -> None:
         assert {app.job(job.id) for job in jobs} == set(jobs)
         with pytest.raises(OptionError, match="several partitions: take key or unique, not both"):
             keyed.using(unique="u").enqueue(1)
+
+
+def test_many_are_put_into_all_partitions_though_none_is_sure(server: Any) -> None:
+    settings: Any = {"partitions": {"default": 2}, "durability": "replica", "timeout": 0.6}
+    with Holdfast(server.url, **settings) as app:
+
+        @app.task
+        def task(n: int) -> None: ...
+
+        for enqueue_many in (task.enqueue_many, lambda calls: asyncio.run(task.aenqueue_many(calls))):
+            with pytest.raises(DurabilityUncertain) as caught:
+                enqueue_many([(n,) for n in range(20)])
+            assert {app.job(id).status() for id in caught.value.ids} == {"queued"}
+            assert len(set(caught.value.ids)) == 20
 
 
 @pytest.mark.parametrize("name", ["", "x" * 513, "a\nb", "a\0b", 5, b"k", "\ud800"])

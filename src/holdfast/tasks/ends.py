@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from typing import Any
 
 from holdfast.errors import OptionError
 
@@ -25,6 +26,9 @@ class Retry(End):
         super().__init__(reason or "asked to be retried")
         self.delay_s = None if delay is None else seconds("delay", delay)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.delay_s, str(self))
+
 
 class Snooze(End):
     """Run this job again after *delay* seconds; does not count as an attempt."""
@@ -32,6 +36,9 @@ class Snooze(End):
     def __init__(self, delay: float | timedelta) -> None:
         super().__init__("snoozed")
         self.delay_s = seconds("delay", delay)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.delay_s,)
 
 
 class Cancel(End):

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import cached_property, update_wrapper
@@ -16,7 +17,7 @@ from holdfast.clock import as_ms, wall_ms
 from holdfast.engine.keys import checked_name
 from holdfast.engine.model import Entry, Options, packed_options
 from holdfast.engine.store import Store
-from holdfast.errors import ArgumentError, OptionError, PayloadError, did_you_mean
+from holdfast.errors import ArgumentError, DurabilityUncertain, OptionError, PayloadError, did_you_mean
 from holdfast.ids import new_id, new_ids
 from holdfast.settings import whole
 from holdfast.tasks.current import required
@@ -174,16 +175,22 @@ class Task(Generic[P, R, C]):
         """
         stores, entries = self._entries(calls)
         others: dict[str, str] = {}
+        doubts: list[DurabilityUncertain] = []
         for store, group in _by_store(stores, entries):
-            others.update(_obstacles(group, self._client.put_many(store, group)))
+            with _gathered(doubts):
+                others.update(_obstacles(group, self._client.put_many(store, group)))
+        _raise_all(doubts)
         return Jobs(self._job, stores, [entry.id for entry in entries], others)
 
     async def aenqueue_many(self, calls: Iterable[tuple[Any, ...] | Bound]) -> Jobs[R]:
         """The same, awaited."""
         stores, entries = self._entries(calls)
         others: dict[str, str] = {}
+        doubts: list[DurabilityUncertain] = []
         for store, group in _by_store(stores, entries):
-            others.update(_obstacles(group, await self._client.aput_many(store, group)))
+            with _gathered(doubts):
+                others.update(_obstacles(group, await self._client.aput_many(store, group)))
+        _raise_all(doubts)
         return Jobs(self._job, stores, [entry.id for entry in entries], others)
 
     def spawn(self, *args: P.args, **kwargs: P.kwargs) -> Job[R]:
@@ -303,6 +310,20 @@ def _by_store(stores: Sequence[Store], entries: Sequence[Entry]) -> Iterable[tup
     for store, entry in zip(stores, entries, strict=True):
         groups.setdefault(store, []).append(entry)
     return groups.items()
+
+
+@contextmanager
+def _gathered(doubts: list[DurabilityUncertain]) -> Iterator[None]:
+    """What was put and is not sure is no reason to leave the rest."""
+    try:
+        yield
+    except DurabilityUncertain as error:
+        doubts.append(error)
+
+
+def _raise_all(doubts: Sequence[DurabilityUncertain]) -> None:
+    if doubts:
+        raise DurabilityUncertain(doubts[0].doubt, [id for error in doubts for id in error.ids])
 
 
 def _obstacles(entries: Sequence[Entry], answers: Sequence[str]) -> dict[str, str]:

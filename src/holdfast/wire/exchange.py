@@ -47,6 +47,7 @@ class Exchange:
             known, subscription = subscription, await self._subscribe(channel)
             if subscription is not known:
                 # What was said in between is lost: look.
+                event.clear()
                 return True
             try:
                 async with asyncio.timeout(max(timeout_s, 0)):
