@@ -54,6 +54,8 @@ class Exchange:
                     await event.wait()
             except TimeoutError:
                 return False
+            # If it was an outage that woke it, whoever looks now must have been heard to listen before.
+            subscription = await self._subscribe(channel)
             event.clear()
             return True
 
