@@ -37,6 +37,15 @@ def test_a_claim_that_nobody_answered_is_recalled_whole(keyspace: Keyspace, stor
     )
 
 
+def test_a_worker_is_told_of_more_than_one_command_can_name(keyspace: Keyspace, store: Store) -> None:
+    ids = [f"e{i}" for i in range(9000)]
+    keyspace.given({"jobs": jobs(*ids), "held:w": dict.fromkeys(ids, hold()), "workers": {"w": LEASE_END}})
+    recalled = keyspace.link.run(store.recall("w"))
+    told = dict(zip(recalled.ids, recalled.envelopes, strict=True))
+    assert told == {id.encode(): id.upper().encode() for id in ids}
+    assert recalled.marks == [None] * 9000
+
+
 def test_who_holds_nothing_recalls_nothing(keyspace: Keyspace, store: Store) -> None:
     before = keyspace.given({"workers": {"w": LEASE_END}})
     assert keyspace.run(store.recall("w")) == Claimed("claimed", NOW, -1, 0, [], [], [], [])

@@ -9,7 +9,8 @@ import pytest
 from engine.keyspace import FENCE, HOUR, LEASE_END, NOW, Keyspace, State, but, entry, hold, jobs, marks
 from holdfast.engine.model import Settlement, Verdict
 from holdfast.engine.store import Store, pack_entries, unpack_entries
-from holdfast.errors import OptionError
+from holdfast.errors import OptionError, ServerError
+from holdfast.wire.library import Arg
 
 F = b"%d" % FENCE
 
@@ -103,6 +104,21 @@ def test_an_unknown_verdict_is_refused_and_nothing_is_written(keyspace: Keyspace
     before = keyspace.given(held("a"))
     with pytest.raises(Exception, match="no such verdict"):
         keyspace.run(store.settle("w", 1, end("paused")))  # type: ignore[arg-type]
+    assert keyspace.state() == before
+
+
+@pytest.mark.parametrize(
+    "args",
+    [(-1,), (2, "c", "C", ""), (0, "x/y/0"), (1, "c", "C", "", "x/y/0"), (1, "c", "C", "[1]"), (1, "c", "C", "{")],
+)
+def test_what_it_brings_is_whole_or_refused_before_anything_is_written(
+    keyspace: Keyspace, store: Store, args: tuple[Arg, ...]
+) -> None:
+    before = keyspace.given(held("a"))
+    call = store.settle("w", 1, end("done"))
+    call.args = [*call.args[:10], *args]
+    with pytest.raises(ServerError):
+        keyspace.run(call)
     assert keyspace.state() == before
 
 

@@ -20,6 +20,7 @@ from holdfast.engine.model import (
     Entry,
     Look,
     Marks,
+    Note,
     Options,
     Outgoing,
     Renewed,
@@ -62,6 +63,7 @@ class Item:
     expires: int = 0
     flagged: bool = False
     error: bytes | None = None
+    note: bytes | None = None
 
     @property
     def marks(self) -> Marks:
@@ -164,6 +166,12 @@ class Model:
             return Claimed("gone")
         return Claimed("claimed", self._now(), -1, 0, *self._columns(self.held_by(token)))
 
+    def note(self, token: str, entries: Sequence[Note]) -> tuple[str, ...]:
+        for n in entries:
+            if self._holds(token, n.id, n.fence):
+                self.items[n.id.decode()].note = n.text
+        return tuple(n.id.decode() for n in entries if not self._holds(token, n.id, n.fence))
+
     def finish(self, token: str, number: int, ended: Sequence[Ended]) -> tuple[str, ...]:
         # Those with a result come first in the call.
         in_order = sorted(ended, key=lambda e: not e.ttl_ms)
@@ -186,6 +194,7 @@ class Model:
         self._remember(token, number)
         now, due_before = self._now(), self._first_due()
         item = self.items[name]
+        item.note = bytes(s.note) or None
         if name in self.wishes and verdict in ("retry", "snooze", "cancelled"):
             verdict, record, ttl_ms = "cancelled", self.wishes[name], WISH_MS
         woken = 0
@@ -271,7 +280,7 @@ class Model:
                 words.append("gone")
                 continue
             item.failures = item.crashes = item.expires = 0
-            item.flagged, item.error, item.next_order = False, None, None
+            item.flagged, item.error, item.note, item.next_order = False, None, None, None
             woken += self._step_up(item, now)
             words.append("revived")
         self.clock = now
@@ -308,7 +317,8 @@ class Model:
         if watch_ms and item.place not in ("dead", "broken"):
             self.watched[id] = max(self.watched.get(id, 0), self._now() + watch_ms)
         when = 0 if item.place in ("held", "line") else item.score
-        return Look(LOOKS[item.place], when, item.marks, (item.error or b"").decode(), b"", item.envelope)
+        error = (item.error or b"").decode()
+        return Look(LOOKS[item.place], when, item.marks, error, b"", item.envelope, item.note or b"")
 
     def fire(self, name: str, tick: int, entry: Entry) -> bool:
         if tick <= self.cron.get(name, 0):
@@ -351,6 +361,7 @@ class Model:
             "jobs": {i.id: i.envelope for i in items},
             "marks": {i.id: (i.marks, i.next_order, i.skip) for i in items if i.has_marks},
             "errors": {i.id: i.error for i in items if i.error is not None},
+            "notes": {i.id: i.note for i in items if i.note is not None},
             "keyed": {i.id: i.key for i in items if i.key and i.place != "line"},
             "locks": self.locks,
             "line": self.lines,

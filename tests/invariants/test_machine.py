@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
 from holdfast.engine.keys import Partition
-from holdfast.engine.model import Claimed, Ended, Entry, Marks, Options, Outgoing, Settlement, packed_options
+from holdfast.engine.model import Claimed, Ended, Entry, Marks, Note, Options, Outgoing, Settlement, packed_options
 from holdfast.engine.store import Store, pack_entries, unpack_entries
 from holdfast.engine.wakeup import bell, end, wishes
 from invariants.model import PLACES, Item, Model
@@ -181,6 +181,14 @@ class Engine(RuleBasedStateMachine):
             who.hands = dict(zip(told.ids, told.fences, strict=True))
 
     @precondition(lambda self: self.handful())
+    @rule(worker=picks, which=some)
+    def note(self, worker: int, which: set[int]) -> None:
+        """What it says of them goes with them."""
+        who = choose(self.handful(), worker)
+        names = choose_some(sorted(who.hands), which)
+        self.step(self.here, "note", who.token, [Note(name, who.hands[name], b"half of " + name) for name in names])
+
+    @precondition(lambda self: self.handful())
     @rule(worker=picks, which=some, kept=st.sets(st.integers(0, 3), max_size=2))
     def finish(self, worker: int, which: set[int], kept: set[int]) -> None:
         who = choose(self.handful(), worker)
@@ -209,8 +217,11 @@ class Engine(RuleBasedStateMachine):
         name = choose(sorted(who.hands), pick)
         end_of_it = Settlement(
             name, who.hands.pop(name), verdict, delay, b"why " + name, 1000 * kept, b"record" * kept,
-            self.born(children, False),
-            [(str(THERE.partition), pack_entries(self.born([Options()] * n, False))) for n in elsewhere],
+            note=b"remains" * kept,
+            born_here=self.born(children, False),
+            born_elsewhere=[
+                (str(THERE.partition), pack_entries(self.born([Options()] * n, False))) for n in elsewhere
+            ],
         )  # fmt: skip
         was_out = self.here.model.outgoing
         word = self.step(self.here, "settle", who.token, who.next(), end_of_it)
@@ -220,15 +231,19 @@ class Engine(RuleBasedStateMachine):
             self.sent_away += sum(elsewhere)
 
     @precondition(lambda self: self.here.model.at("held"))
-    @rule(worker=picks, pick=picks, verb=st.sampled_from(["finish", "settle", "release"]), late=st.booleans())
+    @rule(worker=picks, pick=picks, verb=st.sampled_from(["finish", "settle", "release", "note"]), late=st.booleans())
     def trespass(self, worker: int, pick: int, verb: str, late: bool) -> None:
         """Under another token or an older fence nothing is committed."""
         item = choose(self.here.model.at("held"), pick)
         who = choose([w for w in self.workers if late or w.token != item.holder] or [Worker("nobody")], worker)
         name, fence = item.id.encode(), b"%d" % (item.fence - late)
-        stolen: Any = {"finish": [Ended(name, fence, 1000, b"stolen")], "settle": Settlement(name, fence, "dead")}
-        args = (fence, [name]) if verb == "release" else (stolen[verb],)
-        self.step(self.here, verb, who.token, who.next(), *args)
+        stolen: Any = {
+            "finish": (who.next(), [Ended(name, fence, 1000, b"stolen")]),
+            "settle": (who.next(), Settlement(name, fence, "dead")),
+            "release": (who.next(), fence, [name]),
+            "note": ([Note(name, fence, b"stolen")],),
+        }
+        self.step(self.here, verb, who.token, *stolen[verb])
         assert self.item(item.id) is item
         assert item.place == "held"
 

@@ -152,7 +152,7 @@ def _meta(reply: list[bytes]) -> dict[str, int]:
 
 _PARSERS: dict[str, Callable[[list[bytes]], Any]] = {
     **dict.fromkeys((*PLACES, "watched", "workers", "idle", "calls", "cron"), _numbers),
-    **dict.fromkeys(("jobs", "errors", "cancels"), lambda reply: dict(_pairs(reply))),
+    **dict.fromkeys(("jobs", "errors", "notes", "cancels"), lambda reply: dict(_pairs(reply))),
     "waits": lambda reply: {name: member.decode().split("\0")[0] for name, member in _pairs(reply)},
     "inbox": lambda reply: reply[::-1],
     "held": _held,

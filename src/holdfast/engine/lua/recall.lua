@@ -13,7 +13,16 @@ for i = 1, #all, 2 do
   ids[#ids + 1] = all[i]
   holds[#holds + 1] = all[i + 1]
 end
-if #ids == 0 then
-  return { 'recalled', read_clock(), {}, {}, {}, {} }
+
+-- A worker may hold more, from many claims, than one command can name.
+local function values_of(hash)
+  local values = {}
+  for first = 1, #ids, 1000 do
+    for _, value in ipairs(redis.call('HMGET', hash, unpack(ids, first, math.min(first + 999, #ids)))) do
+      values[#values + 1] = value
+    end
+  end
+  return values
 end
-return { 'recalled', read_clock(), ids, holds, redis.call('HMGET', jobs, unpack(ids)), redis.call('HMGET', marks, unpack(ids)) }
+
+return { 'recalled', read_clock(), ids, holds, values_of(jobs), values_of(marks) }

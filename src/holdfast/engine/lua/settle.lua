@@ -16,11 +16,11 @@
 --- @include lib/ring
 local ENDS = { done = true, retry = true, snooze = true, dead = true, cancelled = true, expired = true, broken = true }
 local born, outgoing = {}, rest + children * 3
+if children < 0 or outgoing > #ARGV or not ENDS[verdict] or (#ARGV - outgoing) % 2 ~= 0 then
+  return redis.error_reply('ERR no such verdict, or half of something')
+end
 for i = rest + 1, outgoing, 3 do
   born[#born + 1] = { ARGV[i], ARGV[i + 1], read_options(ARGV[i + 2]) }
-end
-if not ENDS[verdict] or (#ARGV - outgoing) % 2 ~= 0 then
-  return redis.error_reply('ERR no such verdict, or half a pair')
 end
 local hold = redis.call('HGET', held, id)
 if not hold or string.sub(hold, 1, #fence + 1) ~= fence .. ' ' then

@@ -31,7 +31,7 @@ for i = culprits + 1, #ARGV do
   suspected[ARGV[i]] = true
 end
 local charged = #ARGV - culprits == 1 and ARGV[#ARGV]
-local holds = redis.call('HSCAN', held, 0, 'COUNT', 500)[2]
+local holds = redis.call('HRANDFIELD', held, 500, 'WITHVALUES')
 if cause == 'silent' and #holds == 2 and string.sub(holds[2], -1) == 's' then
   charged = holds[1]
 end
