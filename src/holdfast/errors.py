@@ -1,6 +1,7 @@
 """The whole exception tree. Each class says when you meet it and what to do.
 
-Whose fault it is, is the type: `UsageError` is the caller's, `Unavailable` the store's, `EmbeddedError` this machine's.
+Its one rule: whose fault it is, is the type: `UsageError` is the caller's, `Unavailable` the store's, `EmbeddedError`
+this machine's.
 """
 
 from __future__ import annotations

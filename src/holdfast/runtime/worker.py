@@ -1,4 +1,6 @@
-"""Puts a worker together from an application and its settings."""
+"""Puts a worker together from an application and its settings. Its one rule: only here does the runtime see an
+application; below, it runs whatever a source opens.
+"""
 
 from __future__ import annotations
 

@@ -3,6 +3,7 @@
     {"task": "shop.send", "args": [42], "kwargs": {"copy": true}, "retries": 3, "timeout": 30}
 
 Only `task` is needed. `retries`, `timeout`, `hard_timeout` and `result_ttl` override the task's own.
+Its one rule: what is unknown or odd is refused, never guessed.
 """
 
 from __future__ import annotations

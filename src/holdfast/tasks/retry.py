@@ -1,4 +1,4 @@
-"""When to try again. Pure functions: nothing here knows a clock or a server."""
+"""When to try again. Its one rule: pure functions; nothing here knows a clock or a server."""
 
 from __future__ import annotations
 

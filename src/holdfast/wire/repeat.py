@@ -1,4 +1,7 @@
-"""What makes a call that is sent again the same call: the sender's name, its numbers, and the pauses in between."""
+"""What makes a call that is sent again the same call: the sender's name, its numbers, and the pauses in between.
+
+Its one rule: a number is given once; who repeats a call repeats its number.
+"""
 
 from __future__ import annotations
 
