@@ -20,6 +20,7 @@ from typing import NoReturn
 
 from holdfast.clock import mono_s, wall_ms
 from holdfast.engine.keys import Partition
+from holdfast.engine.model import Renewed
 from holdfast.engine.store import Registry, Store
 from holdfast.errors import HoldfastError, Unavailable
 from holdfast.events import emit, warn
@@ -234,7 +235,7 @@ class Supervisor:
     def _start(self) -> Child:
         token = new_token()
         # Known to the store before it can claim anything: whatever becomes of it, its jobs are found.
-        self._enlist([token], self._stores)
+        self._renewals([token], self._stores, enlist=True)
         self._link.run(self._registry.announce(token, self._presence()))
         count = self._settings.threads + self._settings.async_slots
         child = Child(0, token, Slots(count), *os.pipe())
@@ -259,9 +260,19 @@ class Supervisor:
             child.ear, supervisor, self._async_share,
         )  # fmt: skip
 
-    def _enlist(self, tokens: Sequence[str], stores: Sequence[Store]) -> None:
+    def _renewals(
+        self, tokens: Sequence[str], stores: Sequence[Store], enlist: bool = False
+    ) -> list[tuple[Store, Renewed]]:
+        """Renew these leases wherever one can, in one round trip."""
         lease_ms = int(self._settings.lease_s * 1000)
-        self._link.run_many([store.renew(lease_ms, tokens, enlist=True) for store in stores])
+        answers = self._link.run_each([store.renew(lease_ms, tokens, enlist) for store in stores])
+        renewals = []
+        for store, answer in zip(stores, answers, strict=True):
+            with self._apart(store):
+                if isinstance(answer, HoldfastError):
+                    raise answer
+                renewals.append((store, answer))
+        return renewals
 
     def _presence(self) -> bytes:
         return json.dumps(
@@ -330,38 +341,32 @@ class Supervisor:
         lease_s = self._settings.lease_s
         # Until it has worked it is tried more often: there is less than a lease left.
         self._renew_s = now + min(lease_s / 10, 1.0)
-        clocks: dict[Store, int] = {}
-        for store in self._stores:
-            self._renew_at(store, clocks)
+        renewals = self._renewals([child.token for child in self._children], self._stores)
+        for _, renewed in renewals:
+            self._heed_renewal(renewed)
         self._renew_s = now + min(lease_s / 3 * random.uniform(0.9, 1.1), 5.0)  # noqa: S311 - spreading load
         if self._is_away:
             emit("server.back")
             self._is_away = False
             # Nobody could renew meanwhile: all get the time for it before anybody is taken for dead.
             self._mercy_s = now + lease_s
-        for store, clock in clocks.items():
+        for store, renewed in renewals:
             with self._apart(store):
                 if self._mercy_s <= now:
-                    silent = sweep_silent(self._link, store, clock, self._settings.max_crashes)
+                    silent = sweep_silent(self._link, store, renewed.now, self._settings.max_crashes)
                     self._forget(silent)
                 relay(self._link, store)
         self._look_for_queues()
 
-    def _renew_at(self, store: Store, clocks: dict[Store, int]) -> None:
-        """Renew the leases in one partition, and note its clock."""
-        children = self._children
-        with self._apart(store):
-            lease_ms = int(self._settings.lease_s * 1000)
-            renewed = self._link.run(store.renew(lease_ms, [child.token for child in children]))
-            clocks[store] = renewed.now
-            for child in children:
-                if child.token in renewed.gone:
-                    # Others run its jobs already: the less it still does, the better.
-                    warn("child.gone", pid=child.pid, token=child.token)
-                    child.is_unwanted = True
-                    child.kill()
-                for id in renewed.cancels:
-                    child.tell(f"cancel {id}")
+    def _heed_renewal(self, renewed: Renewed) -> None:
+        for child in self._children:
+            if child.token in renewed.gone:
+                # Others run its jobs already: the less it still does, the better.
+                warn("child.gone", pid=child.pid, token=child.token)
+                child.is_unwanted = True
+                child.kill()
+            for id in renewed.cancels:
+                child.tell(f"cancel {id}")
 
     def _forget(self, tokens: Sequence[str]) -> None:
         if tokens:
@@ -374,7 +379,7 @@ class Supervisor:
         for queue, count in self._link.run(self._registry.queues()).items():
             if queue not in self._ranks:
                 self._add_queue(queue, count)
-                self._enlist([child.token for child in self._children], self._ranks[queue])
+                self._renewals([child.token for child in self._children], self._ranks[queue], enlist=True)
                 for child in self._children:
                     child.tell(f"feed {queue} {count}")
 
