@@ -58,6 +58,8 @@ class Holdfast:
         partitions: Mapping[str, int] | None = None,
     ) -> None:
         checked_name(namespace, "namespace")
+        for queue in partitions or ():
+            checked_name(queue, "a queue's name")
         self.settings = Settings(
             url=url_from_env() if url is None else url,
             namespace=namespace,

@@ -121,7 +121,7 @@ def _key(key: Any, annotated: bool) -> str:
         raise _Wrong(f"JSON has no such key as {key!r}")
     try:
         return str(next(iter(msgspec.to_builtins({key: None}, str_keys=True, enc_hook=_to_json))))
-    except TypeError:
+    except Exception:  # a key of the user's may raise anything
         raise _Wrong(f"the keys of a JSON object are strings, {key!r} cannot be one") from None
 
 
@@ -133,7 +133,7 @@ def _checked_rich(value: Any, annotated: bool, depth: int) -> Any:
         raise _Wrong(f"{kind} would not arrive as such; annotate it, or send what JSON has")
     try:
         built = msgspec.to_builtins(value, builtin_types=_BYTES, enc_hook=_to_json)
-    except (TypeError, ValueError, RecursionError) as error:
+    except Exception as error:  # a model of the user's may raise anything
         raise _Wrong(f"{kind} is nothing that JSON could carry ({error})") from None
     if type(built) is type(value):
         raise _Wrong(f"{kind} is nothing that JSON could carry")

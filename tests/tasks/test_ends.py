@@ -76,6 +76,78 @@ def test_cancel_ends_it_for_good(app: Holdfast, function: Any) -> None:
     assert (ended.verdict, job.status()) == ("cancelled", "cancelled")
 
 
+@pytest.mark.parametrize(
+    ("end", "verdict", "said"),
+    [
+        (Retry, "retry", "Retry: asked to be"),
+        (Cancel, "cancelled", ""),
+        (Snooze, "retry", "TypeError: Snooze.__init__"),
+    ],
+)
+def test_a_class_that_was_returned_is_taken_for_what_was_meant(
+    app: Holdfast, end: Any, verdict: str, said: str
+) -> None:
+    def careless() -> None:
+        return end
+
+    [ended] = [outcome(app, careless)[0]]
+    assert ended.verdict == verdict
+    assert ended.error.startswith(said)
+
+
+class Own(Snooze):
+    def __init__(self) -> None:
+        """Forget those before."""
+
+
+class OwnRetry(Retry):
+    def __init__(self) -> None:
+        """Forget those before."""
+
+
+class OwnCancel(Cancel):
+    def __init__(self) -> None:
+        """Forget those before."""
+
+
+@pytest.mark.parametrize(("end", "verdict"), [(Own, "snooze"), (OwnRetry, "retry"), (OwnCancel, "cancelled")])
+def test_an_end_of_ones_own_needs_nothing(app: Holdfast, end: Any, verdict: str) -> None:
+    def careful() -> None:
+        raise end
+
+    assert outcome(app, careful)[0].verdict == verdict
+
+
+class Model:
+    def model_dump(self, mode: str) -> Any:
+        raise LookupError("no such column")
+
+
+def model() -> Model:
+    return Model()
+
+
+def test_a_model_that_cannot_be_dumped_ends_its_job_and_nothing_else(app: Holdfast) -> None:
+    ended, _, job = outcome(app, model)
+    assert ended.verdict == "dead"
+    assert "the result: Model is nothing that JSON could carry (no such column)" in ended.error
+    assert job.status() == "dead"
+
+
+def test_what_cannot_be_told_of_a_task_at_its_end_ends_its_job_and_nothing_else(app: Holdfast) -> None:
+    def task() -> int:
+        return 1
+
+    app.task(task).enqueue()
+    [run] = Hand(app).take()
+    task.__annotations__["return"] = "Missing"
+    run.task.__dict__.pop("signature", None)
+    run.task.__dict__.pop("result_ttl_ms", None)
+    ended = run.ended(1)
+    assert ended.verdict == "dead"
+    assert "an annotation of task() cannot be read: name 'Missing' is not defined" in ended.error
+
+
 def test_cancelled_by_itself_is_a_failure_like_any_other(app: Holdfast) -> None:
     def confused() -> None:
         raise Cancelled("by nobody")
@@ -147,6 +219,11 @@ class Unspeakable(Exception):
         raise RuntimeError("no")
 
 
+class Exiting(Exception):
+    def __str__(self) -> str:
+        raise SystemExit
+
+
 class Deep(Exception):
     def __str__(self) -> str:
         return "x" * 100_000
@@ -173,6 +250,7 @@ def test_an_error_is_kept_with_its_type_its_text_and_its_place() -> None:
     ("error", "start"),
     [
         (Unspeakable(), "Unspeakable: (its text cannot be had: RuntimeError)"),
+        (Exiting(), "Exiting: (its text cannot be had: SystemExit)"),
         (Deep(), "Deep: xxxx"),
         (ValueError("\ud800"), "ValueError: ?"),
         (ValueError(), "ValueError: "),

@@ -36,7 +36,7 @@ def shop(app: Holdfast) -> Holdfast:
 class Picky:
     @classmethod
     def model_validate(cls, value: Any) -> Picky:
-        raise ZeroDivisionError(value)
+        raise SystemExit(value) if value == 2 else ZeroDivisionError(value)
 
 
 @pytest.fixture
@@ -123,6 +123,7 @@ UNREADABLE = [
     (b'{"task":"shop.ping","args":[1,2]}', "ping(): "),
     (b'{"task":"shop.ping","args":' + b"[" * 100_000 + b"]" * 100_000 + b"}", "not an envelope: "),
     (b'{"task":"shop.picky","args":[1]}', "ZeroDivisionError: 1"),
+    (b'{"task":"shop.picky","args":[2]}', "SystemExit: 2"),
 ]
 
 

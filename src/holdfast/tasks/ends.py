@@ -22,6 +22,8 @@ class Retry(End):
         >>> raise Retry(delay=30, reason="the bank is closed")
     """
 
+    delay_s: float | None = None
+
     def __init__(self, delay: float | timedelta | None = None, reason: str = "") -> None:
         super().__init__(reason or "asked to be retried")
         self.delay_s = None if delay is None else seconds("delay", delay)
@@ -32,6 +34,8 @@ class Retry(End):
 
 class Snooze(End):
     """Run this job again after *delay* seconds; does not count as an attempt."""
+
+    delay_s: float = 0.0
 
     def __init__(self, delay: float | timedelta) -> None:
         super().__init__("snoozed")
@@ -44,9 +48,23 @@ class Snooze(End):
 class Cancel(End):
     """Do not run this job again; it ends as cancelled, for this reason."""
 
+    reason: str = ""
+
     def __init__(self, reason: str = "") -> None:
         super().__init__(reason)
         self.reason = reason
+
+
+def end_of(value: Any) -> BaseException | None:
+    """The end that a task has returned, also when it returned only its class; None for any other value."""
+    if isinstance(value, End):
+        return value
+    if isinstance(value, type) and issubclass(value, End):
+        try:
+            return value()
+        except TypeError as error:
+            return error
+    return None
 
 
 def seconds(name: str, value: float | timedelta) -> float:

@@ -17,7 +17,7 @@ from holdfast.engine.model import FRESH, Entry, Marks
 from holdfast.errors import ArgumentError, Cancelled, OptionError, PayloadError, UsageError, did_you_mean
 from holdfast.tasks.current import running
 from holdfast.tasks.definition import Definition
-from holdfast.tasks.ends import Cancel, End, Retry, Snooze
+from holdfast.tasks.ends import Cancel, Retry, Snooze, end_of
 from holdfast.tasks.envelope import Envelope, done_record, ended_record, open_envelope
 from holdfast.tasks.retry import delay_ms
 from holdfast.tasks.step import Line, Step
@@ -137,17 +137,18 @@ class Run:
 
     def ended(self, value: Any) -> Outcome:
         """The function returned."""
-        if isinstance(value, End):
-            return self.failed(value)
-        ttl_ms = self._ttl_ms
-        if not ttl_ms:
-            return PLAIN if self.step is None else Outcome(born=self.step.born)
+        if value is not None and (end := end_of(value)) is not None:
+            return self.failed(end)
         try:
+            ttl_ms = self._ttl_ms
+            if not ttl_ms:
+                return PLAIN if self.step is None else Outcome(born=self.step.born)
             result = encode(value, "the result", self.task.signature.returns_known)
             if len(result) > self.source.max_bytes:
                 raise PayloadError(f"the result has {len(result):,} bytes, {self.source.max_bytes:,} are allowed")
-        except PayloadError as error:
-            # The work is done: to do it again would not make its result any more JSON.
+        except Exception as error:
+            # The work is done: to do it again would not make its result any more JSON. A model of the user's may raise
+            # anything here, and the thread of a worker must not end by it.
             return Outcome("dead", error=described(error), note=self._remains)
         if self.step is None:
             return Outcome(ttl_ms=ttl_ms, record=done_record(result))
@@ -235,7 +236,7 @@ class TaskSource:
             return _broken(f"not an envelope: {error}")
         except (ArgumentError, OptionError) as error:
             return _broken(str(error))
-        except Exception as error:  # a validator of the user's may raise anything
+        except (Exception, SystemExit) as error:  # a validator of the user's may raise anything
             return _broken(described(error))
         return Run(partition, id, fence, known, task, opened, args, kwargs, self)
 
@@ -250,7 +251,7 @@ def described(error: BaseException) -> str:
 def _text_of(error: BaseException) -> str:
     try:
         return str(error)
-    except Exception as broken:
+    except BaseException as broken:
         return f"(its text cannot be had: {type(broken).__name__})"
 
 

@@ -86,11 +86,13 @@ class Step:
 
     def remains(self) -> bytes:
         """What stays of it after the run; b'' for nothing. A run that is over is no longer on its way anywhere."""
-        return _encode(Note(log=list(self._lines))) if self._lines else b""
+        lines = self.lines()
+        return _encode(Note(log=lines)) if lines else b""
 
     def lines(self) -> list[Line]:
-        """The log."""
-        return list(self._lines)
+        """The log; a thread that the job has left behind may still speak."""
+        with self._lock:
+            return list(self._lines)
 
 
 class Capture(logging.Handler):
