@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from inspect import isfunction
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar, Unpack, overload
@@ -12,6 +12,8 @@ from typing import Any, ParamSpec, TypeVar, Unpack, overload
 from holdfast.client import Client
 from holdfast.codec import decoder
 from holdfast.engine.keys import checked_name
+from holdfast.engine.model import Look
+from holdfast.engine.store import Store
 from holdfast.errors import OptionError, UnknownTask, did_you_mean
 from holdfast.settings import Durability, Settings, url_from_env
 from holdfast.tasks.definition import Definition, name_of
@@ -99,15 +101,13 @@ class Holdfast:
 
     def job(self, id: str) -> Job[Any]:
         """The job with this id, wherever it is; `JobNotFound` if there is no trace of it."""
-        # What came by an inbox alone is in a queue that only its tasks name.
-        queues = {task.placing.queue: 1 for task in self.tasks.values()}
-        queues |= self.client.run(self.client.registry.queues())
-        for queue, count in queues.items():
-            for index in range(max(count, self.settings.partitions.get(queue, 1))):
-                store = self.client.store_at(queue, index)
-                if self.client.run(store.look(id)).place != "gone":
-                    return Job(self.client, store, id, lambda: decoder(Any), known=False)
-        raise not_found(id)
+        stores = self._stores(self.client.run(self.client.registry.queues()))
+        return self._found(id, stores, self.client.run_many([store.look(id) for store in stores]))
+
+    async def ajob(self, id: str) -> Job[Any]:
+        """The same, awaited."""
+        stores = self._stores(await self.client.arun(self.client.registry.queues()))
+        return self._found(id, stores, await self.client.arun_many([store.look(id) for store in stores]))
 
     def source(self) -> TaskSource:
         """What a worker needs to run the jobs of this application's tasks."""
@@ -133,6 +133,22 @@ class Holdfast:
 
     def __exit__(self, *exc: object) -> None:
         self.close()
+
+    def _stores(self, known: Mapping[str, int]) -> list[Store]:
+        """Every place where a job may be; what came by an inbox alone is in a queue that only its tasks name."""
+        ours = self.settings.partitions
+        queues = {task.placing.queue: 1 for task in self.tasks.values()} | dict(known)
+        return [
+            self.client.store_at(queue, index)
+            for queue, count in queues.items()
+            for index in range(max(count, ours.get(queue, 1)))
+        ]
+
+    def _found(self, id: str, stores: Sequence[Store], looks: Sequence[Look]) -> Job[Any]:
+        for store, look in zip(stores, looks, strict=True):
+            if look.place != "gone":
+                return Job(self.client, store, id, lambda: decoder(Any), known=False)
+        raise not_found(id)
 
     def __repr__(self) -> str:
         return f"<Holdfast {self.settings.namespace!r} with {len(self.tasks)} tasks>"

@@ -217,6 +217,10 @@ class Client:
         """Run a call."""
         return await (await self._side()).link.run(call)
 
+    async def arun_many(self, calls: Sequence[Call[Any]]) -> list[Any]:
+        """Run calls in one round trip."""
+        return await (await self._side()).link.run_many(calls)
+
     async def aput(self, store: Store, entries: Sequence[Entry]) -> list[str]:
         """Bring entries; answers '' or the id that stands in the way, for each."""
         queue = store.partition.queue

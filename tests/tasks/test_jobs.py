@@ -358,3 +358,21 @@ def test_a_job_that_never_was_is_not_found(app: Holdfast) -> None:
     for id in ("nothing", "", "0" * 20, "a b\n"):
         with pytest.raises(JobNotFound, match="there is no job "):
             app.job(id)
+        with pytest.raises(JobNotFound, match="there is no job "):
+            asyncio.run(app.ajob(id))
+
+
+def test_an_application_that_knows_no_queue_finds_no_job(app: Holdfast) -> None:
+    with pytest.raises(JobNotFound):
+        app.job("nothing")
+    with pytest.raises(JobNotFound):
+        asyncio.run(app.ajob("nothing"))
+
+
+def test_a_job_is_found_again_in_whatever_queue_it_is(server: Any) -> None:
+    with Holdfast(server.url, partitions={"wide": 5}) as app:
+        task = app.task(add)
+        jobs = [task.using(queue=f"q{i % 3}").enqueue(i, 2) for i in range(6)]
+        jobs += task.using(queue="wide").enqueue_many([(i, 2) for i in range(20)])
+        assert [app.job(job.id).queue for job in jobs] == [job.queue for job in jobs]
+        assert asyncio.run(app.ajob(jobs[-1].id)) == jobs[-1]

@@ -117,6 +117,7 @@ def handles_know_their_results(job: Job[int], unknown: Job[Any]) -> None:
 
 
 async def handles_are_awaited(job: Job[int]) -> None:
+    assert_type(await app.ajob("id"), Job[Any])
     assert_type(await job.astatus(), str)
     assert_type(await job.aresult(timeout=5), int)
     assert_type(await job.acancel(), bool)
