@@ -61,7 +61,8 @@ def test_a_running_job_that_is_cancelled_is_interrupted_and_does_not_run_again(
     with pytest.raises(JobCancelled):
         job.result(timeout=30)
     assert job.status() == "cancelled"
-    assert not job.cancel()
+    assert job.cancel(), "sent again, it is answered as before"
+    assert not job.cancel("too late")
     assert worker.stop() == 0
     assert stage.said("started") == []
 
