@@ -9,6 +9,7 @@ from pathlib import Path
 from shutil import rmtree
 
 from holdfast.errors import HoldfastError
+from holdfast.server.config import environment
 from holdfast.server.find import find_binary
 from holdfast.wire.connect import Address
 from holdfast.wire.sync import Link
@@ -42,7 +43,7 @@ class Server:
                     find_binary(), "--port", "0", "--unixsocket", str(self.socket), "--dir", str(self.directory),
                     "--save", "", "--enable-debug-command", "local", *self.options,
                 ],
-                stdout=log, stderr=log, start_new_session=True,
+                stdout=log, stderr=log, start_new_session=True, env=environment(),
             )  # fmt: skip
         self.wait_until_ready()
 

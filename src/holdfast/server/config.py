@@ -48,6 +48,15 @@ def render(place: Place, socket: Path) -> bytes:
     return "\n".join(["# Written by Holdfast at each start of this server.", *lines, ""]).encode()
 
 
+def environment() -> dict[str, str]:
+    """The environment of the server.
+
+    The binary that the package ships uses the allocator of glibc, which keeps 7 freed pieces of each size at hand and
+    searches for the others: a quarter of the server's time behind a million jobs. With 5,000 it need not.
+    """
+    return {"GLIBC_TUNABLES": "glibc.malloc.tcache_count=5000", **os.environ}
+
+
 def memory_limit() -> int:
     """Half of what this machine, or this container, has: rewriting the log may need a copy of the other half."""
     limits = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")]

@@ -208,6 +208,7 @@ def _spawn(place: Place, binary: str, life: Held) -> subprocess.Popen[bytes]:
             stdout=output,
             stderr=output,
             cwd=place.directory,
+            env=config.environment(),
             umask=0o077,
             # A Ctrl-C at our terminal is not meant for it.
             start_new_session=True,
