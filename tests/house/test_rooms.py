@@ -84,6 +84,7 @@ def test_no_file_names_a_place_on_the_machine_it_was_written_on() -> None:
 
 def test_nothing_is_left_for_later() -> None:
     """What is missing is said in the documents, not where somebody would trip over it."""
-    later = re.compile(r"\b(TODO|FIXME|XXX)\b")
+    # Put together, so that this file does not find itself.
+    later = re.compile(rf"\b({'|'.join(('TO' + 'DO', 'FIX' + 'ME', 'X' * 3))})\b")
     code = [path for path in files() if path.suffix in (".py", ".lua", ".toml")]
     assert [str(path.relative_to(ROOT)) for path in code if later.search(path.read_text())] == []
