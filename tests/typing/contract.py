@@ -37,6 +37,7 @@ async def charge(account: int) -> dict[str, int]:
 
 def tasks_are_still_functions() -> None:
     assert_type(add(1, 2), int)
+    assert_type(add.name, str)
     _ = assert_type(fetch("a"), Coroutine[Any, Any, bytes | None])
     _ = assert_type(charge(1), Coroutine[Any, Any, dict[str, int]])
     assert_type(send("a"), None)

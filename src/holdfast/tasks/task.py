@@ -207,6 +207,10 @@ class Task(Generic[P, R, C]):
         """The same task with other options for its jobs: delay, run_at, queue, priority, key, at_front, ..."""
         return Task(self._client, self.definition, replaced(self.placing, dict(options)))
 
+    def __reduce__(self) -> str:
+        # As a function is pickled: by the place where it can be imported.
+        return self.definition.function.__qualname__
+
     def __repr__(self) -> str:
         return f"<Task {self.name}>"
 
