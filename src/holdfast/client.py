@@ -304,7 +304,8 @@ class Postbox:
         try:
             with self._turn:
                 while not letter.done:
-                    self._send(_take(self._letters))
+                    # Nobody has it if whoever took it was interrupted before sending: then it is ours to send again.
+                    self._send(_take(self._letters) or [letter])
         except BaseException:
             # Whoever is interrupted while it waits leaves nothing behind that a later put would send.
             with suppress(ValueError):

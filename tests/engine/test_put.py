@@ -7,7 +7,7 @@ import pytest
 from engine.keyspace import HOUR, NOW, Keyspace, but, entry, jobs, marks
 from holdfast.engine.model import Entry, Options, packed_options
 from holdfast.engine.store import Store
-from holdfast.errors import OptionError
+from holdfast.errors import OptionError, ServerError
 
 P = 2**43
 
@@ -236,3 +236,34 @@ def test_a_call_takes_no_more_than_a_thousand_and_not_none(store: Store) -> None
 def test_a_key_with_a_nul_is_refused() -> None:
     with pytest.raises(OptionError, match="NUL"):
         packed_options(Options(key="a\0b"))
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        b"[1]", b"1", b"null", b"true", b"{", b"no JSON", b'{"dealy": 5}', b'{"delay": "5"}', b'{"delay": 1.5}',
+        b'{"delay": 9007199254740992}', b'{"at": 1e300}', b'{"priority": true}', b'{"priority": null}', b'{"key": 7}',
+        b'{"key": ""}', b'{"key": "a\\u0000b"}', b'{"unique": ""}', b'{"unique": {}}', b'{"front": 1}',
+        b'{"skip": "no"}',
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("verb", ["put", "fire"])
+def test_options_that_make_no_sense_are_refused_before_anything_is_written(
+    keyspace: Keyspace, store: Store, verb: str, options: bytes
+) -> None:
+    before = keyspace.given()
+    odd = Entry("odd", b"E", options)
+    call = store.put("me", 1, [entry("a"), odd, entry("b", delay=5)]) if verb == "put" else store.fire("tick", 1, odd)
+    with pytest.raises(ServerError):
+        keyspace.run(call)  # type: ignore[arg-type]
+    assert keyspace.state() == before
+
+
+def test_a_call_that_is_cut_off_is_refused_before_anything_is_written(keyspace: Keyspace, store: Store) -> None:
+    before = keyspace.given()
+    for missing in (1, 2):
+        call = store.put("me", 1, [entry("a"), entry("b")])
+        call.args = call.args[:-missing]
+        with pytest.raises(ServerError):
+            keyspace.run(call)
+        assert keyspace.state() == before

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import threading
+from collections import deque
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from holdfast.client import CHUNK, Client
+from holdfast.client import CHUNK, Client, Letter
 from holdfast.engine.model import Entry
 from holdfast.engine.store import Store
 from holdfast.errors import DurabilityUncertain
@@ -57,6 +59,29 @@ def test_puts_of_threads_that_meet_are_lost_and_sent_again_together(
     with ThreadPoolExecutor(8) as threads:
         assert list(threads.map(bring, many(60))) == [[""]] * 60
     assert link.run(store.meta())["put"] == "60"
+
+
+def test_a_put_that_somebody_took_along_and_never_sent_is_sent(
+    client: Client, link: Link, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A time limit may interrupt a thread between any two of its steps, also with what others put in its hands."""
+    met = threading.Event()
+
+    def take(letters: deque[Letter]) -> list[Letter]:
+        monkeypatch.undo()
+        met.set()
+        while len(letters) < 2:
+            pass
+        letters.clear()
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("holdfast.client._take", take)
+    with ThreadPoolExecutor(2) as threads:
+        interrupted = threads.submit(client.put, store, [Entry("a", b"E")])
+        met.wait()
+        assert client.put(store, [Entry("b", b"E")]) == [""]
+        assert isinstance(interrupted.exception(), KeyboardInterrupt)
+    assert link.run(store.page("ready", 0, 9)).keys() == {"b"}
 
 
 @pytest.mark.parametrize("fault", ["cut_before", "cut_after"])

@@ -24,8 +24,8 @@ local function read_options(text)
   for name, value in pairs(options) do
     local odd = type(value) ~= OPTIONS[name]
       or (type(value) == 'number' and not (value % 1 == 0 and math.abs(value) < 9007199254740992))
-      -- NUL is what separates a key from a place in the line.
-      or (name == 'key' and string.find(value, '%z'))
+      -- No name is no option, and NUL is what separates a key from a place in the line.
+      or value == '' or (name == 'key' and string.find(value, '%z'))
     if odd then
       error('no such option, or not its kind of value: ' .. name)
     end
