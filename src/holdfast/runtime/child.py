@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import ctypes
 import gc
+import io
 import os
 import signal
 import sys
@@ -38,6 +39,7 @@ def run_child(
         _die_with(supervisor)
         os.setpgid(0, 0)
         sys.setswitchinterval(SWITCH_S)
+        _print_at_once()
         fetcher = Fetcher(address, token, ranks, source, settings, slots, control, async_share)
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         signal.signal(signal.SIGTERM, lambda *_: fetcher.stop(settings.stop_timeout_s))
@@ -59,6 +61,12 @@ def run_child(
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(code)
+
+
+def _print_at_once() -> None:
+    """What a job prints is seen when it is printed, also in a file, and is not lost with a child that is killed."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(line_buffering=True)
 
 
 def _die_with(supervisor: int) -> None:
