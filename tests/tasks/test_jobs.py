@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, Optional
 
 import pytest
 
@@ -22,6 +22,8 @@ from holdfast import (
     OptionError,
     PayloadError,
     ResultTimeout,
+    Retry,
+    Snooze,
 )
 from holdfast.engine.wakeup import end
 from tasks.hand import Hand, outcome_of
@@ -207,6 +209,32 @@ def result_of(app: Holdfast, function: Callable[..., Any], *args: Any) -> Any:
 def test_a_result_is_restored_by_the_annotation(app: Holdfast) -> None:
     assert result_of(app, rich_result) == {1: datetime(2026, 1, 1, tzinfo=UTC)}
     assert result_of(app, unannotated_result) == {"a": [1, None]}
+
+
+def number_or_retry() -> int | Retry:
+    return 5
+
+
+def nothing_or_ends() -> Retry | Snooze | None:
+    return None
+
+
+def only_an_end() -> Cancel:
+    return Cancel("always")
+
+
+def optional_or_end() -> Optional[dict[int, str] | Cancel]:  # noqa: UP045 - the older way
+    return {1: "a"}
+
+
+def test_an_end_that_is_annotated_is_no_part_of_the_result(app: Holdfast) -> None:
+    assert result_of(app, number_or_retry) == 5
+    assert result_of(app, optional_or_end) == {1: "a"}
+    assert result_of(app, nothing_or_ends) is None
+    nothing = [app.task(function).definition.result_ttl_ms for function in (nothing_or_ends, only_an_end)]
+    assert nothing == [0, 0]
+    with pytest.raises(JobCancelled, match="was cancelled: always"):
+        result_of(app, only_an_end)
 
 
 def test_of_a_job_that_was_found_again_the_result_is_plain(app: Holdfast) -> None:

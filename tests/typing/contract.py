@@ -30,6 +30,11 @@ async def fetch(url: str, *, tries: int = 3) -> bytes | None:
 def send(to: str) -> None: ...
 
 
+@app.task()
+def bare(numbers: list[int]) -> int | Retry:
+    return sum(numbers) or Retry(5)
+
+
 @app.task(key=lambda account: f"account:{account}", backoff=lambda count: 2.0**count)
 async def charge(account: int) -> dict[str, int]:
     return {"account": account}
@@ -50,6 +55,7 @@ def tasks_are_still_functions() -> None:
 def arguments_of_jobs_are_checked() -> None:
     assert_type(add.enqueue(1), Job[int])
     assert_type(add.enqueue(1, b=2), Job[int])
+    assert_type(bare.enqueue([1]), Job[int | Retry])
     assert_type(fetch.enqueue("a", tries=1), Job[bytes | None])
     assert_type(send.enqueue("a"), Job[None])
     assert_type(charge.enqueue(1), Job[dict[str, int]])

@@ -6,12 +6,14 @@ import inspect
 import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
-from typing import Any, Unpack, get_origin, get_type_hints
+from types import NoneType, UnionType
+from typing import Any, Union, Unpack, get_args, get_origin, get_type_hints
 
 import msgspec
 
 from holdfast.codec import SAFE, decoder, encode, encode_all, encode_known
 from holdfast.errors import ArgumentError, OptionError
+from holdfast.tasks.ends import End
 
 _POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 _BY_NAME = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
@@ -111,6 +113,8 @@ class Signature:
 
     def _decodable(self, name: str, kind: Any) -> Any:
         """A type that JSON can be turned into; where it says something about all the rest, what it says of each."""
+        if name == "return":
+            kind = _without_ends(kind)
         if get_origin(kind) is Unpack or kind is object:
             return Any
         try:
@@ -218,6 +222,18 @@ class Signature:
 
 _count_items = msgspec.json.Decoder(list[msgspec.Raw]).decode
 _raw_members = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
+
+
+def _without_ends(kind: Any) -> Any:
+    """What is left of `int | Retry` as a result; nothing, of an end alone."""
+    if get_origin(kind) in (Union, UnionType):
+        left = tuple(part for part in get_args(kind) if not _is_end(part))
+        return Union[left] if left else NoneType  # noqa: UP007 - these are values
+    return NoneType if _is_end(kind) else kind
+
+
+def _is_end(kind: Any) -> bool:
+    return isinstance(kind, type) and issubclass(kind, End)
 
 
 def _prefixed(message: str, key: str) -> str:
