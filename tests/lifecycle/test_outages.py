@@ -21,6 +21,9 @@ from lifecycle.conftest import Start
 from lifecycle.play import Stage, is_alive, until
 from servers import DURABLE, Server
 
+#: It does not wait long for a server.
+HASTY = "lifecycle.apps.jobs:hasty"
+
 
 @pytest.fixture
 def server() -> Iterator[Server]:
@@ -160,7 +163,7 @@ def test_after_an_outage_longer_than_the_lease_nobody_takes_over_what_others_sti
 def test_a_worker_can_be_stopped_while_the_server_is_away(
     start: Start, stage: Stage, server: Server, tasks: Any, busy: bool
 ) -> None:
-    worker = start("--stop-timeout", 1, "--lease", 3)
+    worker = start("--stop-timeout", 1, "--lease", 3, place=HASTY)
     worker.says("child.ready")
     job = tasks.hold.enqueue("a", "gate")
     if busy:
@@ -193,7 +196,7 @@ def test_what_ended_while_the_server_was_away_is_committed_when_it_is_back(
 
 @pytest.mark.parametrize("url", ["redis://127.0.0.1:1", "unix:///nowhere/v.sock", "nonsense"])
 def test_a_worker_without_a_server_says_so_and_ends(start: Start, url: str) -> None:
-    worker = start(url=url)
+    worker = start(url=url, place=HASTY)
     assert worker.wait() == 1
     assert "Traceback" not in worker.log
     assert "Error: " in worker.log
