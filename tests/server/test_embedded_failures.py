@@ -11,14 +11,14 @@ import sys
 from pathlib import Path
 
 import pytest
-from crowd import is_running
-from joiner import Joiner
 
 from holdfast.errors import EmbeddedError
 from holdfast.server import Embedded
 from holdfast.server.find import find_binary
 from holdfast.server.lock import holders
 from holdfast.wire.sync import Link
+from server.crowd import is_running
+from server.joiner import Joiner
 
 
 def aof(data: Path) -> Path:

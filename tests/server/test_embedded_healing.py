@@ -12,7 +12,6 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from crowd import crowd, in_child, is_running
 
 from holdfast.errors import EmbeddedError, HoldfastError
 from holdfast.server import Embedded
@@ -20,6 +19,7 @@ from holdfast.server.find import find_binary
 from holdfast.server.lock import holders
 from holdfast.wire.connect import Address
 from holdfast.wire.sync import Link
+from server.crowd import crowd, in_child, is_running
 
 
 @pytest.fixture

@@ -10,14 +10,14 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from crowd import crowd, in_child, is_running
-from joiner import Joiner
 
 from holdfast.errors import EmbeddedError, Unavailable
 from holdfast.server import Embedded
 from holdfast.server.lock import holders, take
 from holdfast.wire.connect import Address
 from holdfast.wire.sync import Link
+from server.crowd import crowd, in_child, is_running
+from server.joiner import Joiner
 
 
 def pid_of(embedded: Embedded) -> int:
