@@ -37,9 +37,9 @@ class Hand:
         self.feed = Feed(0, self.store, new_token())
         self.client.run(self.store.renew(600_000, [self.feed.token], enlist=True))
 
-    def take(self, limit: int = 100) -> list[Any]:
-        """Claim; a `Run` each, or an `Outcome` of what is not to be run."""
-        claimed = self.client.run(self.feed.claim(limit))
+    def take(self, limit: int = 100, alone: bool = False) -> list[Any]:
+        """Claim; a `Run` each, or what is not to be run with its `Outcome`."""
+        claimed = self.client.run(self.feed.claim(limit, alone))
         opened: list[Any] = []
         for row in zip(claimed.ids, claimed.fences, claimed.envelopes, claimed.marks, strict=True):
             work = self.source.open(self.store.partition, *row, claimed.now)

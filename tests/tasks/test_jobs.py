@@ -168,6 +168,26 @@ def test_a_job_that_runs_is_asked_to_stop(app: Holdfast, ask: Any) -> None:
     assert (ask(job, "status"), ask(job, "result")) == ("done", 3)
 
 
+def test_a_job_whose_worker_died_after_it_was_cancelled_does_not_start_again(app: Holdfast) -> None:
+    job, hand = app.task(add).enqueue(1, 2), Hand(app)
+    hand.take()
+    job.cancel("no need")
+    app.client.run(hand.store.sweep(hand.feed.token, "died", max_crashes=3, error="killed"))
+    assert job.status() == "queued"
+    [ended] = Hand(app).work()
+    assert ended.verdict == "cancelled"
+    assert job.status() == "cancelled"
+
+
+def test_a_crash_counts_as_an_attempt(app: Holdfast) -> None:
+    job, hand = app.task(add).enqueue(1, 2), Hand(app)
+    hand.take()
+    app.client.run(hand.store.sweep(hand.feed.token, "died", max_crashes=3, error="killed", culprits=[job.id]))
+    hand = Hand(app)
+    [run] = hand.take(alone=True)
+    assert run.attempt == 2
+
+
 @both_ways
 def test_a_job_may_cancel_itself(app: Holdfast, ask: Any) -> None:
     job = app.task(cancel).enqueue()
@@ -235,6 +255,15 @@ def test_an_end_that_is_annotated_is_no_part_of_the_result(app: Holdfast) -> Non
     assert nothing == [0, 0]
     with pytest.raises(JobCancelled, match="was cancelled: always"):
         result_of(app, only_an_end)
+
+
+def test_a_job_that_was_found_again_may_leave_no_trace(app: Holdfast) -> None:
+    found = app.job(app.task(nothing).enqueue().id)
+    assert found.status() == "queued"
+    Hand(app).work()
+    for ask in (found.status, found.result):
+        with pytest.raises(JobNotFound, match=f"there is no job {found.id}"):
+            ask()
 
 
 def test_of_a_job_that_was_found_again_the_result_is_plain(app: Holdfast) -> None:

@@ -55,14 +55,29 @@ def test_a_job_that_says_much_is_told_of_once(app: Holdfast) -> None:
         for i in range(1000):
             run().progress(i / 1000)
 
-    hand = Hand(app)
+    hand, rung = Hand(app), []
+    hand.source.wake = lambda: rung.append(1)
     work.enqueue()
     [taken] = hand.take()
     outcome_of(taken)
-    assert list(hand.source.said) == [taken]
+    assert (list(hand.source.said), len(rung)) == ([taken], 1)
     hand.tell()
     taken.progress(1)
-    assert list(hand.source.said) == [taken]
+    assert (list(hand.source.said), len(rung)) == ([taken], 2)
+
+
+def test_a_job_that_was_given_back_is_not_where_it_was(app: Holdfast) -> None:
+    @app.task
+    def work() -> None:
+        run().progress(0.5)
+        run().log("half")
+
+    hand, job = Hand(app), work.enqueue()
+    [taken] = hand.take()
+    outcome_of(taken)
+    hand.tell()
+    app.client.run(hand.store.release(hand.feed.token, 1, taken.hold, [taken.entry]))
+    assert (job.status(), job.progress(), texts(job)) == ("queued", None, ["half"])
 
 
 def test_a_job_that_says_nothing_has_nothing_to_tell(app: Holdfast) -> None:
@@ -124,6 +139,17 @@ def test_the_dead_keep_their_log_and_lose_their_progress(app: Holdfast) -> None:
     assert job.progress() is None
     assert job.revive()
     assert job.logs() == []
+
+
+def test_a_result_that_json_cannot_carry_leaves_the_log_that_may_tell_why(app: Holdfast) -> None:
+    @app.task
+    def work() -> Any:
+        run().log("strange")
+        return object()
+
+    hand, job = Hand(app), work.enqueue()
+    hand.work()
+    assert (job.status(), texts(job)) == ("dead", ["strange"])
 
 
 def test_between_two_runs_the_log_of_the_last_one_is_there(app: Holdfast) -> None:
