@@ -130,11 +130,13 @@ class Worker:
         self.process.send_signal(number)
 
     def wait(self, within_s: float = PATIENCE_S) -> int:
-        """How it ended."""
+        """How it ended; whichever way, it leaves nobody behind."""
         try:
-            return self.process.wait(within_s)
+            code = self.process.wait(within_s)
         except subprocess.TimeoutExpired:
             raise AssertionError(f"the worker goes on:\n{self.log}") from None
+        self.leaves_nobody()
+        return code
 
     def stop(self, number: int = signal.SIGTERM) -> int:
         """Ask it to end; how it did."""
@@ -144,8 +146,7 @@ class Worker:
     def kill(self) -> None:
         """End its supervisor the hard way; its children go with it."""
         self.send(signal.SIGKILL)
-        self.process.wait()
-        self.leaves_nobody()
+        self.wait()
 
     def leaves_nobody(self) -> None:
         """Nothing of its session is left."""

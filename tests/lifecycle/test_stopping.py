@@ -31,7 +31,6 @@ def test_the_first_signal_lets_running_jobs_end_and_takes_no_others(
     assert running.result(timeout=0) == "running"
     assert waiting.status() == "queued"
     assert stage.said("started") == []
-    worker.leaves_nobody()
 
 
 def test_what_had_not_started_goes_back_unharmed_and_in_its_order(start: Start, stage: Stage, tasks: Any) -> None:
@@ -65,7 +64,6 @@ def test_the_second_signal_kills_at_once_and_the_job_is_not_charged(
     worker.send(number)
     assert worker.wait() == 0
     assert time.monotonic() - sent < 10
-    worker.leaves_nobody()
     assert job.status() == "queued"
     start()
     assert stage.next("started").attempt == 1
@@ -121,7 +119,6 @@ def test_a_worker_stops_before_its_children_are_ready(start: Start) -> None:
     worker = start()
     until(lambda: worker.children, "child")
     assert worker.stop() in (0, -TERM)
-    worker.leaves_nobody()
 
 
 def test_a_drain_ends_when_nothing_is_left(start: Start, stage: Stage, tasks: Any) -> None:

@@ -133,7 +133,7 @@ class Storm:
     def _strike(self) -> None:
         strikes = {
             self._kill_child: 10, self._kill_supervisor: 3, self._kill_server: 3, self._freeze_child: 2,
-            self._freeze_worker: 1, self._stop_worker: 2,
+            self._freeze_worker: 2, self._stop_worker: 2,
         }  # fmt: skip
         strike = self.random.choices(list(strikes), list(strikes.values()))[0]
         self.faults[strike.__name__.strip("_")] += 1
@@ -257,7 +257,6 @@ class Storm:
               "end of all jobs", lambda: [(r.partition, r.numbers) for r in self._looks()], within_s=90)  # fmt: skip
         for worker in self.workers:
             assert worker.stop() == 0, worker.log
-            worker.leaves_nobody()
         assert [problem for report in self._looks() for problem in report.problems] == []
 
     def _account(self) -> str:
