@@ -109,7 +109,7 @@ redis.call('HSET', meta, 'fence', fence, 'clock', now)
 local ids, holds = {}, {}
 local prefix = string.format('%.0f ', fence)
 for i = 1, #popped, 2 do
-  ids[#ids + 1] = popped[i]
+  ids[(i + 1) / 2] = popped[i]
   holds[i] = popped[i]
   holds[i + 1] = prefix .. popped[i + 1] .. mark
 end

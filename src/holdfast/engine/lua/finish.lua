@@ -17,31 +17,33 @@ local ttls = {}
 for i = 1, results do
   ttls[i] = int(rest + i * 2 - 1)
 end
-local ids, fences = {}, {}
-local at = rest + results * 2 + 1
+local groups, at = {}, rest + results * 2 + 1
 while at <= #ARGV do
-  local fence, beyond = ARGV[at] .. ' ', at + 2 + int(at + 1)
-  if beyond < at + 2 or beyond > #ARGV + 1 then
+  local group = { fence = ARGV[at] .. ' ', first = at + 2, last = at + 1 + int(at + 1) }
+  if group.last < group.first or group.last > #ARGV then
     return redis.error_reply('ERR a group of ids is cut off')
   end
-  for i = at + 2, beyond - 1 do
-    ids[#ids + 1] = ARGV[i]
-    fences[#fences + 1] = fence
-  end
-  at = beyond
+  groups[#groups + 1] = group
+  at = group.last + 1
 end
 local answer, ended, kept = { 'finished' }, {}, {}
-local holds = redis.call('HMGET', held, unpack(ids))
-for i, id in ipairs(ids) do
-  local fence = fences[i]
-  if holds[i] and string.sub(holds[i], 1, #fence) == fence then
-    ended[#ended + 1] = id
-    kept[i] = true
-  else
-    answer[#answer + 1] = id
+local place, count, sub = 0, 0, string.sub
+for _, group in ipairs(groups) do
+  local fence, size = group.fence, #group.fence
+  local holds = redis.call('HMGET', held, unpack(ARGV, group.first, group.last))
+  for i, hold in ipairs(holds) do
+    local id = ARGV[group.first + i - 1]
+    place = place + 1
+    if hold and sub(hold, 1, size) == fence then
+      count = count + 1
+      ended[count] = id
+      kept[place] = true
+    else
+      answer[#answer + 1] = id
+    end
   end
 end
-if #ended == 0 then
+if count == 0 then
   return seen_before() and { 'again' } or answer
 end
 remember()
