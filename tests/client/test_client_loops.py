@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from client.test_client_threads import calls_of, clients_of, entry
+from client.asking import calls_of, clients_of, entry
 from holdfast.client import CHUNK, Client
 from holdfast.engine.model import Entry
 from holdfast.engine.store import Store
@@ -233,7 +233,7 @@ def test_out_of_memory_pushes_back(client: Client, store: Store, link: Link) -> 
 
 
 def test_too_few_copies_are_told_to_each_with_its_own_ids(server: Server) -> None:
-    client = Client(Settings(url=server.url, timeout_s=0.6, durability="replica"))
+    client = Client(Settings(url=server.url, timeout_s=1, durability="replica"))
     entries = [entry() for _ in range(3)]
 
     async def put() -> list[Any]:
@@ -247,7 +247,7 @@ def test_too_few_copies_are_told_to_each_with_its_own_ids(server: Server) -> Non
 
 
 def test_of_many_all_are_put_though_none_is_sure(server: Server) -> None:
-    client = Client(Settings(url=server.url, timeout_s=0.6, durability="replica"))
+    client = Client(Settings(url=server.url, timeout_s=1, durability="replica"))
     store = client.store_at("mail", 0)
     many = [entry() for _ in range(CHUNK + 1)]
     with pytest.raises(DurabilityUncertain) as caught:

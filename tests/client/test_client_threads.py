@@ -12,8 +12,9 @@ from typing import Any
 
 import pytest
 
+from client.asking import calls_of, clients_of, entry
 from holdfast.client import CHUNK, Client
-from holdfast.engine.model import Entry, Options, packed_options
+from holdfast.engine.model import Entry
 from holdfast.engine.store import Store
 from holdfast.errors import DurabilityUncertain, HoldfastError, QueueFull, ServerError, Unavailable
 from holdfast.ids import new_id, new_ids
@@ -32,17 +33,6 @@ def client(server: Server) -> Iterator[Client]:
 @pytest.fixture
 def store(client: Client) -> Store:
     return client.store_at("mail", 0)
-
-
-def entry(**options: Any) -> Entry:
-    return Entry(new_id(), b"{}", packed_options(Options(**options)))
-
-
-def calls_of(link: Link, command: str) -> int:
-    """How often the server was asked this."""
-    stats = link.command("INFO", "commandstats").decode()
-    line = next((line for line in stats.splitlines() if line.startswith(f"cmdstat_{command}:")), "calls=0,")
-    return int(line.partition("calls=")[2].partition(",")[0])
 
 
 @contextmanager
@@ -147,10 +137,6 @@ def test_one_who_is_interrupted_while_waiting_leaves_nothing_behind(client: Clie
 
 
 # -- closing and forking ------------------------------------------------------------------------------
-
-
-def clients_of(link: Link) -> int:
-    return len(link.command("CLIENT", "LIST").splitlines())
 
 
 def test_a_closed_client_has_hung_up_and_may_be_used_again(client: Client, store: Store, link: Link) -> None:
@@ -259,7 +245,7 @@ def test_out_of_memory_pushes_back_on_producers_and_on_nobody_else(client: Clien
 def test_whoever_asked_for_more_copies_than_there_are_is_told_what_was_put(
     server: Server, durability: Any, said: str
 ) -> None:
-    client = Client(Settings(url=server.url, timeout_s=0.6, durability=durability))
+    client = Client(Settings(url=server.url, timeout_s=1, durability=durability))
     store = client.store_at("mail", 0)
     one, many = entry(), [entry() for _ in range(CHUNK + 1)]
     with pytest.raises(DurabilityUncertain, match=f"{said}.*put: {one.id}$") as caught:
@@ -273,7 +259,7 @@ def test_whoever_asked_for_more_copies_than_there_are_is_told_what_was_put(
 
 
 def test_each_of_those_who_met_is_told_of_its_own(server: Server) -> None:
-    client = Client(Settings(url=server.url, timeout_s=0.6, durability="replica"))
+    client = Client(Settings(url=server.url, timeout_s=1, durability="replica"))
     store = client.store_at("mail", 0)
     client.announce("mail")
     entries = [entry() for _ in range(5)]

@@ -197,7 +197,7 @@ def test_jobs_of_one_key_meet_in_one_partition(server: Any) -> None:
 
 
 def test_many_are_put_into_all_partitions_though_none_is_sure(server: Any) -> None:
-    settings: Any = {"partitions": {"default": 2}, "durability": "replica", "timeout": 0.6}
+    settings: Any = {"partitions": {"default": 2}, "durability": "replica", "timeout": 1}
     with Holdfast(server.url, **settings) as app:
 
         @app.task
