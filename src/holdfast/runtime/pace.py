@@ -8,7 +8,7 @@ from __future__ import annotations
 AHEAD_S = 0.010
 #: What waits longer than this is given back.
 PATIENCE_S = 0.100
-MOST = 1000
+MOST = 2000
 
 
 class Pace:
