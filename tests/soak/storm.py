@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
+from sys import intern
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
@@ -68,7 +69,7 @@ class Storm:
         self.seconds = seconds
         self.random = random.Random(seed)
         # A long storm need not be a dense one: the whole account has to fit into memory.
-        self.pause_s = 0.002 + seconds / 100_000
+        self.pause_s = 0.002 + seconds / 60_000
         self.ledgers: list[Ledger] = []
         self.faults: Counter[str] = Counter()
         self.workers: list[Worker] = []
@@ -303,7 +304,8 @@ def _signal(pid: int, number: int) -> None:
 def _read(path: Path) -> Iterator[Line]:
     for text in path.read_text().splitlines():
         event, id, attempt, fence, pid, ns, name, tag = text.split(" ", 7)
-        yield Line(event, id, int(attempt), int(fence), int(pid), int(ns), name, tag)
+        # Each text stands there several times; once in memory is enough.
+        yield Line(intern(event), intern(id), int(attempt), int(fence), int(pid), int(ns), intern(name), intern(tag))
 
 
 def _check_leaves(lines: list[Line]) -> int:
