@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from queue import SimpleQueue
 from statistics import median
 
 import hiredis
@@ -33,7 +36,7 @@ def figures(rounds: int) -> list[Figure]:
     server = Server(*DURABLE)
     try:
         for _ in range(rounds + 1):
-            for name, value in {**_server(server), **_ours()}.items():
+            for name, value in {**_server(server), **_ours(), **_not_on_the_way()}.items():
                 rows.setdefault(name, []).append(value)
     finally:
         server.close()
@@ -98,6 +101,35 @@ def _ours() -> dict[str, float]:
         "ours: note what is held and let it go": _each(lambda: (feed.take(works), feed.let_go(pairs))),
         "ours: make the call of the finish": _each(lambda: [call.packed() for call in feed.commits(pairs)]),
     }
+
+
+def _not_on_the_way() -> dict[str, float]:
+    """What Python offers for the same purpose, for nothing at all in place of a job."""
+    todo: SimpleQueue[None] = SimpleQueue()
+
+    def queue() -> None:
+        for _ in range(bare.BATCH):
+            todo.put(None)
+        for _ in range(bare.BATCH):
+            todo.get()
+
+    async def nothing() -> None:
+        return
+
+    async def tasks() -> None:
+        await asyncio.gather(*(asyncio.create_task(nothing()) for _ in range(bare.BATCH)))
+
+    async def executor() -> None:
+        loop = asyncio.get_running_loop()
+        await asyncio.gather(*(loop.run_in_executor(pool, int) for _ in range(bare.BATCH)))
+
+    with ThreadPoolExecutor(5) as pool:
+        return {
+            "not used: SimpleQueue, put and get": _each(queue),
+            "not used: asyncio.create_task": _each(lambda: asyncio.run(tasks())),
+            "not used: ThreadPoolExecutor.submit": _each(lambda: list(pool.map(lambda _: None, range(bare.BATCH)))),
+            "not used: loop.run_in_executor": _each(lambda: asyncio.run(executor())),
+        }
 
 
 def _threads(works: Sequence[Work]) -> float:
