@@ -11,11 +11,11 @@ from typing import Any
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """What to add to an error about a word that is not known: '; did you mean ...?', or nothing."""
+    """What to add to an error about a word that is not known: ' (did you mean ...?)', or nothing."""
     from difflib import get_close_matches
 
     close = get_close_matches(word, known, n=1)
-    return f"; did you mean {close[0]!r}?" if close else ""
+    return f" (did you mean {close[0]!r}?)" if close else ""
 
 
 class HoldfastError(Exception):

@@ -56,6 +56,6 @@ def test_of_many_uncertain_ids_the_first_are_shown() -> None:
 
 
 def test_a_word_that_is_close_is_suggested() -> None:
-    assert did_you_mean("dealy", ["queue", "delay"]) == "; did you mean 'delay'?"
+    assert did_you_mean("dealy", ["queue", "delay"]) == " (did you mean 'delay'?)"
     assert did_you_mean("x", ["queue", "delay"]) == ""
     assert did_you_mean("x", []) == ""

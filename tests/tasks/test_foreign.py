@@ -108,7 +108,7 @@ UNREADABLE = [
     (b'{"task":"shop.ping","timeout":1e300}', "not an envelope: Expected `float` <= "),
     (b'{"task":"shop.ping","result_ttl":1e300}', "not an envelope: Expected `float` <= "),
     (b'{"task":"shop.ping","hard_timeout":1e999}', "not an envelope: "),
-    (b'{"task":"shop.pong"}', "unknown task 'shop.pong'; did you mean 'shop.ping'?"),
+    (b'{"task":"shop.pong"}', "unknown task 'shop.pong' (did you mean 'shop.ping'?)"),
     (b'{"task":""}', "unknown task ''"),
     (b'{"task":"os.system","args":["x"]}', "unknown task 'os.system'"),
     (b'{"task":"%b"}' % (b"x" * 100_000), "unknown task 'xxx"),

@@ -257,7 +257,7 @@ DURATION = "a number of seconds up to five years or a timedelta"
         ({"hard_timeout": timedelta(seconds=-1)}, "hard_timeout must not be negative"),
         ({"result_ttl": "1h"}, f"result_ttl must be {DURATION}, not '1h'"),
         ({"result_ttl": -0.5}, "result_ttl must not be negative"),
-        ({"prioritty": 1}, r"there is no option 'prioritty'; did you mean 'priority'\?; there are: queue, delay"),
+        ({"prioritty": 1}, r"there is no option 'prioritty' \(did you mean 'priority'\?\); there are: queue, delay"),
         ({"countdown": 1}, "there is no option 'countdown'; there are: queue, "),
         ({"backoff": 5}, "there is no option 'backoff'; there are: "),
     ],

@@ -10,6 +10,7 @@ from holdfast.cli.worker import worker
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="holdfast")
 def main() -> None:
     """Background jobs on Valkey and Redis that are never lost."""
 

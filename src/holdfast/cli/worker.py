@@ -69,6 +69,11 @@ def _greet(place: str, app: object, settings: object) -> None:
     where = app.client.embedded.banner() if app.client.embedded else redacted(address.url)
     click.echo(f"holdfast worker {place} · {where}", err=True)
     click.echo(
-        f"{len(app.tasks)} tasks · {settings.processes} processes of {settings.threads} threads · Ctrl-C to stop",
+        f"{_count(len(app.tasks), 'task')} · {_count(settings.processes, 'process', 'es')} of "
+        f"{_count(settings.threads, 'thread')} · Ctrl-C to stop",
         err=True,
     )
+
+
+def _count(number: int, noun: str, plural: str = "s") -> str:
+    return f"{number} {noun}{'' if number == 1 else plural}"
