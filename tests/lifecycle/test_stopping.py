@@ -11,10 +11,10 @@ import pytest
 from lifecycle.conftest import Start
 from lifecycle.play import Stage, until
 
-TERM, INT = signal.SIGTERM, signal.SIGINT
+TERM, INT, HUP = signal.SIGTERM, signal.SIGINT, signal.SIGHUP
 
 
-@pytest.mark.parametrize("number", [TERM, INT])
+@pytest.mark.parametrize("number", [TERM, INT, HUP])
 @pytest.mark.parametrize("name", ["hold", "hold_async"])
 def test_the_first_signal_lets_running_jobs_end_and_takes_no_others(
     start: Start, stage: Stage, tasks: Any, name: str, number: int
@@ -31,6 +31,20 @@ def test_the_first_signal_lets_running_jobs_end_and_takes_no_others(
     assert running.result(timeout=0) == "running"
     assert waiting.status() == "queued"
     assert stage.said("started") == []
+
+
+def test_a_worker_under_nohup_outlives_its_terminal(start: Start, stage: Stage, tasks: Any) -> None:
+    before = signal.signal(HUP, signal.SIG_IGN)
+    try:
+        worker = start()
+    finally:
+        signal.signal(HUP, before)
+    worker.says("child.ready")
+    worker.send(HUP)
+    tasks.note.enqueue("after")
+    assert stage.next("ran").name == "after"
+    worker.send(TERM)
+    assert worker.wait() == 0
 
 
 def test_what_had_not_started_goes_back_unharmed_and_in_its_order(start: Start, stage: Stage, tasks: Any) -> None:

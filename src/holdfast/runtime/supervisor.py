@@ -190,8 +190,10 @@ class Supervisor:
             os.set_blocking(fd, False)
         signal.set_wakeup_fd(self._write, warn_on_full_buffer=False)
         signal.signal(signal.SIGCHLD, lambda *_: None)
-        for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, lambda number, _: self._signals.append(number))
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            # `nohup` asks that a closed terminal does not matter.
+            if number != signal.SIGHUP or signal.getsignal(number) is not signal.SIG_IGN:
+                signal.signal(number, lambda number, _: self._signals.append(number))
 
     def _heed_signals(self) -> None:
         while self._signals:

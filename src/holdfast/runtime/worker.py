@@ -13,7 +13,7 @@ from holdfast.tasks.step import Capture
 
 
 def run_worker(app: Holdfast, settings: WorkerSettings) -> None:
-    """Work until told to stop; SIGTERM or SIGINT once lets running jobs end, twice does not."""
+    """Work until told to stop; SIGTERM, SIGINT or SIGHUP lets running jobs end, a second one does not."""
     logging.getLogger().addHandler(Capture())
     client = app.client
     address = client.address
