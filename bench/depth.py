@@ -17,7 +17,7 @@ OPTIONS = (*DURABLE, "--auto-aof-rewrite-percentage", "0")
 
 def figures(rounds: int) -> list[Figure]:
     """No-op tasks a second with fsync, with so many others behind them."""
-    few, many = in_turns(rounds, lambda: _fresh(SHALLOW), lambda: _fresh(DEEP))
+    few, many = in_turns(2 * rounds, lambda: _fresh(SHALLOW), lambda: _fresh(DEEP))
     with application(*OPTIONS) as (app, server), worker(server):
 
         def worn(behind: int) -> float:
