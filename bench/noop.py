@@ -44,7 +44,7 @@ def figures(rounds: int) -> list[Figure]:
             lambda: work_off(plain, store, COUNT),
         )
     return [
-        shown("least possible loop, two lists, fsync", least, "jobs/s"),
+        shown("least possible loop, a list and a hash, fsync", least, "jobs/s"),
         shown("bare loop, our scripts, fsync", limit, "jobs/s", "least possible loop", least),
         at_least("no-op tasks, 1 process, 5 threads, fsync", fsync, limit, "jobs/s", "bare loop, our scripts", 0.6),
         at_least("the same, against no persistence", fsync, none, "jobs/s", "no persistence", 0.9),
