@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from inspect import isfunction
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar, Unpack, overload
 
@@ -190,6 +189,6 @@ def _same(one: Callable[..., Any], other: Callable[..., Any]) -> bool:
     first, second = inspect.unwrap(one), inspect.unwrap(other)
     if first is second:
         return True
-    if not (isfunction(first) and isfunction(second)) or first.__closure__ or second.__closure__:
+    if not (inspect.isfunction(first) and inspect.isfunction(second)) or first.__closure__ or second.__closure__:
         return False
     return first.__code__.co_filename == second.__code__.co_filename and first.__qualname__ == second.__qualname__

@@ -161,6 +161,11 @@ def _from_json(kind: type, value: Any) -> Any:
     return validate(value)
 
 
+def carried(text: object) -> str:
+    """Text that JSON can carry, whatever it is made of: half a surrogate becomes a question mark."""
+    return str(text).encode(errors="replace").decode()
+
+
 def decoder(kind: Any) -> Callable[[bytes | msgspec.Raw], Any]:
     """A function from JSON to values of this type; strict: a string is no number."""
     return msgspec.json.Decoder(Any if kind is object else kind, dec_hook=_from_json).decode

@@ -6,7 +6,7 @@ import asyncio
 import gc
 import os
 import time
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
@@ -21,18 +21,6 @@ from holdfast.settings import Settings
 from holdfast.wire.aio import AsyncLink
 from holdfast.wire.sync import Link
 from servers import DURABLE, Server
-
-
-@pytest.fixture
-def client(server: Server) -> Iterator[Client]:
-    client = Client(Settings(url=server.url, timeout_s=10))
-    yield client
-    client.close()
-
-
-@pytest.fixture
-def store(client: Client) -> Store:
-    return client.store_at("mail", 0)
 
 
 def test_puts_of_one_turn_of_the_loop_travel_together(client: Client, store: Store, link: Link) -> None:

@@ -23,18 +23,6 @@ from holdfast.wire.sync import Link
 from servers import DURABLE, Server
 
 
-@pytest.fixture
-def client(server: Server) -> Iterator[Client]:
-    client = Client(Settings(url=server.url, timeout_s=10))
-    yield client
-    client.close()
-
-
-@pytest.fixture
-def store(client: Client) -> Store:
-    return client.store_at("mail", 0)
-
-
 @contextmanager
 def while_the_line_is_busy(client: Client, waiting: int) -> Iterator[None]:
     """What is put in here by threads has to wait until the end, when as many letters are there."""

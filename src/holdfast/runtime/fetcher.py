@@ -23,9 +23,10 @@ from holdfast.runtime.relay import relay
 from holdfast.runtime.senses import Heard, Senses
 from holdfast.runtime.slots import Slots
 from holdfast.settings import WorkerSettings
+from holdfast.wire.answer import available
 from holdfast.wire.call import Call
 from holdfast.wire.connect import Address
-from holdfast.wire.sync import Link, available
+from holdfast.wire.sync import Link
 from holdfast.work import PLAIN, Outcome, Source, Work
 
 #: The net below the bells: should one be lost, work waits this long at most.

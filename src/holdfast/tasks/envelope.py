@@ -12,6 +12,7 @@ from typing import Annotated, Any
 
 import msgspec
 
+from holdfast.codec import carried
 from holdfast.errors import PayloadError
 from holdfast.tasks.ends import MAX_DELAY_S
 from holdfast.tasks.signature import NO_ARGS
@@ -84,8 +85,4 @@ def done_record(result: bytes, log: list[Line] | None = None) -> bytes:
 
 def ended_record(status: str, reason: str, log: list[Line] | None = None) -> bytes:
     """The record of any other end."""
-    return _encode(Record(status, reason=_text(reason), log=log or []))
-
-
-def _text(text: str) -> str:
-    return str(text).encode(errors="replace").decode()
+    return _encode(Record(status, reason=carried(reason), log=log or []))

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from holdfast.clock import mono_s
-from holdfast.codec import encode
+from holdfast.codec import carried, encode
 from holdfast.engine.keys import Partition
 from holdfast.engine.model import FRESH, Entry, Marks
 from holdfast.errors import ArgumentError, Cancelled, OptionError, PayloadError, UsageError, did_you_mean
@@ -245,7 +245,7 @@ def described(error: BaseException) -> str:
     """An error as it is kept: its type and message, then where it happened; no values of variables."""
     head = f"{type(error).__name__}: {_text_of(error)}"
     frames = "".join(traceback.format_tb(error.__traceback__)[-20:])
-    return _plain(f"{head[: MAX_ERROR // 2]}\n{frames[-MAX_ERROR // 2 :]}".rstrip())
+    return carried(f"{head[: MAX_ERROR // 2]}\n{frames[-MAX_ERROR // 2 :]}".rstrip())
 
 
 def _text_of(error: BaseException) -> str:
@@ -264,9 +264,4 @@ def _unrun(verdict: Any, reason: str) -> Outcome:
 
 
 def _broken(reason: str) -> Outcome:
-    return Outcome("broken", error=_plain(reason[:MAX_ERROR]))
-
-
-def _plain(text: str) -> str:
-    """Text that the store takes, whatever it is made of."""
-    return text.encode(errors="replace").decode()
+    return Outcome("broken", error=carried(reason[:MAX_ERROR]))

@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from holdfast.codec import carried
 from holdfast.engine.keys import Partition
 from holdfast.engine.model import Entry
 from holdfast.settings import in_range
@@ -111,5 +112,5 @@ class Capture(logging.Handler):
 
 def _cut(text: str, most: int) -> str:
     """Text that JSON can carry, not longer than this."""
-    plain = str(text).encode(errors="replace").decode()
+    plain = carried(text)
     return plain if len(plain) <= most else f"{plain[: most - 1]}…"

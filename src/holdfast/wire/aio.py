@@ -12,12 +12,12 @@ from typing import Any, TypeVar
 import redis
 from redis.exceptions import NoScriptError
 
-from holdfast.errors import HoldfastError, Unavailable
+from holdfast.errors import Unavailable
+from holdfast.wire.answer import all_or_raise, available, decoded
 from holdfast.wire.call import Call
-from holdfast.wire.connect import Address, failure, refusal
+from holdfast.wire.connect import Address, failure
 from holdfast.wire.library import AsyncConnection, say
 from holdfast.wire.repeat import Pauses, Sender
-from holdfast.wire.sync import available
 
 T = TypeVar("T")
 
@@ -44,11 +44,7 @@ class AsyncLink:
 
     async def run_many(self, calls: Sequence[Call[Any]], tail: bytes = b"") -> list[Any]:
         """Run several calls in one round trip, as `Link.run_many` does."""
-        answers = await self.run_each(calls, tail)
-        for answer in answers:
-            if isinstance(answer, HoldfastError):
-                raise answer
-        return answers
+        return all_or_raise(await self.run_each(calls, tail))
 
     async def run_each(self, calls: Sequence[Call[Any]], tail: bytes = b"") -> list[Any]:
         """The same, but where a call failed, its error stands in its place."""
@@ -76,12 +72,7 @@ class AsyncLink:
             whole = await self._converse([calls[i].packed_whole() for i in forgotten], tail)
             for i, reply in zip(forgotten, whole, strict=True):
                 replies[i] = reply
-        return available(
-            [
-                refusal(reply) if isinstance(reply, redis.ResponseError) else call.decode(reply)
-                for call, reply in zip(calls, replies, strict=True)
-            ]
-        )
+        return available(decoded(calls, replies))
 
     async def _converse(self, packed: Sequence[bytes], tail: bytes) -> list[Any]:
         try:

@@ -16,6 +16,7 @@ import redis
 from redis.exceptions import NoScriptError
 
 from holdfast.errors import HoldfastError, Unavailable
+from holdfast.wire.answer import all_or_raise, available, decoded
 from holdfast.wire.call import Call
 from holdfast.wire.connect import Address, failure, refusal
 from holdfast.wire.library import Arg, Connection, descriptor, pack
@@ -72,7 +73,8 @@ class Link:
     def commands(self, *commands: Sequence[Arg]) -> list[Any]:
         """Run several plain commands in one round trip; the first error is raised after all were read."""
         self.write(b"".join(pack(tuple(c)) for c in commands))
-        return _all_or_raise([self._try_read() for _ in commands])
+        replies = [self._try_read() for _ in commands]
+        return all_or_raise([refusal(r) if isinstance(r, redis.ResponseError) else r for r in replies])
 
     def run(self, call: Call[T], tail: bytes = b"") -> T:
         """Run one call, again and again with the same number until it is answered or time is up."""
@@ -84,7 +86,7 @@ class Link:
 
         *tail* is a packed command that travels behind them, such as WAITAOF; its reply goes to `last_tail`.
         """
-        return _all_or_raise(self.run_each(calls, tail))
+        return all_or_raise(self.run_each(calls, tail))
 
     def run_each(self, calls: Sequence[Call[Any]], tail: bytes = b"") -> list[Any]:
         """The same, but where a call failed, its error stands in its place."""
@@ -122,17 +124,14 @@ class Link:
             for i, reply in zip(forgotten, self._replies(whole), strict=True):
                 replies[i] = reply
         self._sent.popleft()
-        return [
-            refusal(reply) if isinstance(reply, redis.ResponseError) else call.decode(reply)
-            for call, reply in zip(sent.calls, replies, strict=True)
-        ]
+        return decoded(sent.calls, replies)
 
     def conclude(self, call: Call[T]) -> T:
         """The answer to a call that was sent alone, the oldest first; if it was lost, the call is run again."""
         # After an outage others may have been sent anew before this one: their answers are not its own.
         if self._sent and self._sent[0].calls[0] is call:
             try:
-                answer: T = _all_or_raise(self.receive())[0]
+                answer: T = all_or_raise(self.receive())[0]
             except Unavailable:
                 self.close()
             else:
@@ -287,20 +286,3 @@ class Ear:
         if kind == b"message":
             self._heard.append((rest[0].decode(), rest[1].decode()))
         return True
-
-
-def available(answers: list[Any]) -> list[Any]:
-    """Answers and errors, unless one of them says that the server cannot do it now."""
-    for answer in answers:
-        if isinstance(answer, Unavailable):
-            raise answer
-    return answers
-
-
-def _all_or_raise(replies: list[Any]) -> list[Any]:
-    for reply in replies:
-        if isinstance(reply, redis.ResponseError):
-            raise refusal(reply)
-        if isinstance(reply, HoldfastError):
-            raise reply
-    return replies

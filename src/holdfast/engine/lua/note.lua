@@ -5,11 +5,11 @@
 --- entries: id, fence, note
 --- returns: {'noted', lost ids...}; what is not held under its fence is lost: nothing is written for it
 --- keeps: I2, I7
+--- @include lib/fence
 local answer = { 'noted' }
 for i = entries + 1, #ARGV, 3 do
-  local id, fence = ARGV[i], ARGV[i + 1] .. ' '
-  local hold = redis.call('HGET', held, id)
-  if hold and string.sub(hold, 1, #fence) == fence then
+  local id = ARGV[i]
+  if hold_under(ARGV[i + 1], id) then
     redis.call('HSET', notes, id, ARGV[i + 2])
   else
     answer[#answer + 1] = id

@@ -6,12 +6,13 @@
 --- moves: held -> ready | suspects
 --- keeps: I1, I2
 --- @include lib/again
+--- @include lib/fence
 --- @include lib/give_back
 --- @include lib/ring
 local count = 0
 for i = ids + 1, #ARGV do
-  local hold = redis.call('HGET', held, ARGV[i])
-  if hold and string.sub(hold, 1, #fence + 1) == fence .. ' ' then
+  local hold = hold_under(fence, ARGV[i])
+  if hold then
     give_back(ARGV[i], hold)
     count = count + 1
   end

@@ -13,6 +13,7 @@
 --- @include lib/admit
 --- @include lib/bury
 --- @include lib/again
+--- @include lib/fence
 --- @include lib/ring
 local ENDS = { done = true, retry = true, snooze = true, dead = true, cancelled = true, expired = true, broken = true }
 local born, outgoing = {}, rest + children * 3
@@ -22,8 +23,8 @@ end
 for i = rest + 1, outgoing, 3 do
   born[#born + 1] = { ARGV[i], ARGV[i + 1], read_options(ARGV[i + 2]) }
 end
-local hold = redis.call('HGET', held, id)
-if not hold or string.sub(hold, 1, #fence + 1) ~= fence .. ' ' then
+local hold = hold_under(fence, id)
+if not hold then
   return { seen_before() and 'again' or 'lost' }
 end
 remember()
