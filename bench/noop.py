@@ -37,7 +37,7 @@ def figures(rounds: int) -> list[Figure]:
         stack.enter_context(worker(plain_server))
         store = durable.client.store_at("default", 0)
         least, limit, fsync, none = in_turns(
-            rounds,
+            2 * rounds,
             lambda: bare.pop_all(server, COUNT),
             lambda: bare.work_all(server, own, COUNT),
             lambda: work_off(durable, store, COUNT),
