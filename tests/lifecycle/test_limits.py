@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from holdfast import Holdfast
 from holdfast.errors import JobCancelled, JobDead
 from lifecycle.conftest import Start
 from lifecycle.play import Stage
@@ -65,6 +66,23 @@ def test_a_running_job_that_is_cancelled_is_interrupted_and_does_not_run_again(
     assert not job.cancel("too late")
     assert worker.stop() == 0
     assert stage.said("started") == []
+
+
+def test_a_running_job_is_cancelled_although_others_end_by_the_thousand_beside_it(
+    start: Start, stage: Stage, app: Holdfast, tasks: Any
+) -> None:
+    start("--threads", 2)
+    job = tasks.heed.enqueue("a", "never")
+    stage.next("started")
+    store = app.client.store_at("default", 0)
+    app.client.run(store.pause(True))
+    tasks.note.enqueue("the flood begins")
+    tasks.nothing.enqueue_many(() for _ in range(100_000))
+    app.client.run(store.pause(False))
+    stage.next("ran")
+    assert job.cancel()
+    assert stage.next("Cancelled").id == job.id
+    assert app.client.run(store.size("ready")) > 0
 
 
 @pytest.mark.parametrize("name", ["hold", "hold_async"])

@@ -127,6 +127,30 @@ def test_connections_that_break_again_and_again_lose_nothing_and_leave_no_descri
     assert worker.stop() == 0
 
 
+def test_connections_that_break_in_a_flood_lose_no_turn_that_was_under_way(
+    start: Start, stage: Stage, proxy: Proxy, app: Holdfast, tasks: Any
+) -> None:
+    store = app.client.store_at("default", 0)
+    count = 100_000
+    app.client.run(store.pause(True))
+    tasks.nothing.enqueue_many(() for _ in range(count))
+    worker = start(url=proxy.url)
+    worker.says("child.ready")
+    app.client.run(store.pause(False))
+
+    def done() -> int:
+        return int(app.client.run(store.meta()).get("done", 0))
+
+    for i in range(5):
+        until(lambda i=i: done() > i * count / 10, "progress", done)
+        proxy.cut()
+        worker.says("server.back", times=i + 1)
+    until(lambda: done() == count, "end of the flood", done)
+    assert "job.lost" not in worker.log
+    assert worker.log.count("child.ready") == 1
+    assert worker.stop() == 0
+
+
 def _descriptors(pid: int) -> int:
     return len(list(Path(f"/proc/{pid}/fd").iterdir()))
 

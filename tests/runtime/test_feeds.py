@@ -49,6 +49,14 @@ def test_partitions_of_one_queue_take_turns() -> None:
     assert asked(feeds_of(wide=3), 4) == ["test/wide/0", "test/wide/1", "test/wide/2", "test/wide/0"]
 
 
+def test_who_is_passed_over_keeps_its_turn_and_the_others_theirs() -> None:
+    feeds = feeds_of(high=2, low=1)
+    assert feeds.hungry(besides=[feeds[0]]) is feeds[1]
+    assert feeds.hungry(besides=[feeds[0], feeds[1]]) is feeds[2]
+    assert asked(feeds, 2) == ["test/high/0", "test/high/1"]
+    assert feeds.hungry(besides=list(feeds)) is None
+
+
 def test_a_bell_makes_its_partition_hungry_again_and_no_other() -> None:
     feeds = feeds_of(high=1, low=1)
     for feed in feeds:

@@ -27,6 +27,8 @@ class Feed:
         self.held: dict[bytes, Work] = {}
         #: Whether a claim may bring something; the first one finds out.
         self.is_hungry = True
+        #: Whether its last claim brought as many as were asked for; only then is it asked before it has answered.
+        self.has_plenty = False
         #: Whether others wait that must each run alone.
         self.has_suspects = False
         #: When the first scheduled entry is due, by this machine's monotonic clock.
@@ -167,13 +169,13 @@ class Feeds:
         """Whether a claim may bring something anywhere."""
         return any(feed.is_hungry for feed in self._all)
 
-    def hungry(self) -> Feed | None:
-        """Whom to ask next."""
+    def hungry(self, besides: Collection[Feed] = ()) -> Feed | None:
+        """Whom to ask next; some do not come into question."""
         for rank in self._ranks:
             for _ in range(len(rank)):
                 feed = rank[0]
                 rank.rotate(-1)
-                if feed.is_hungry:
+                if feed.is_hungry and feed not in besides:
                     return feed
         return None
 

@@ -1,7 +1,7 @@
 """The only loop of a child that asks for work. One turn: commit what ended, claim what fits, hand it over.
 
-Its one rule: what ended and what is claimed travel in one round trip, and the next one is on its way before what the
-last one brought is opened: so the server, this loop and the threads all work at the same time.
+Its one rule: what ended and what is claimed travel in one round trip, and the next ones are on their way before what
+the last one brought is opened: so the disk, the server, this loop and the threads all work at the same time.
 """
 
 from __future__ import annotations
@@ -35,8 +35,10 @@ POLL_S = 1.0
 LINGER_S = 0.002
 #: What jobs say of themselves is fetched this often at the most.
 NOTE_S = 0.2
-#: A claim asks for this many at the most, so that one half of what waits here travels while the other half runs.
-HALF = MOST // 2
+#: So many turns may be under way: while one waits for the disk, the next one is at the server already.
+TURNS = 2
+#: A claim asks for this many at the most: a share for each turn, one to open and one to run.
+SHARE = MOST // (TURNS + 2)
 #: So many jobs are opened before the next turn is sent: it would take longer than they do.
 FEW = 20
 #: Jobs that are interrupted at the end of a stop have this long to clean up.
@@ -77,6 +79,11 @@ class Turn(NamedTuple):
     commits: list[Call[Any]]
     claim: Claim | None
 
+    def and_then(self, later: Iterable[Turn]) -> Turn:
+        """What these commit as well, in one turn that claims nothing."""
+        turns = (self, *later)
+        return Turn([part for turn in turns for part in turn.parts], [c for turn in turns for c in turn.commits], None)
+
 
 class Fetcher:
     """Feeds the threads of one child.
@@ -107,7 +114,8 @@ class Fetcher:
         self._refused: list[Pair] = []
         self._uncommitted: list[Pair] = []
         self._commit_s = 0.0
-        self._under_way: Turn | None = None
+        #: The oldest first.
+        self._under_way: deque[Turn] = deque()
         #: How many jobs a claim has brought that are not opened yet.
         self._arriving = 0
         self._handed_s = 0.0
@@ -126,18 +134,19 @@ class Fetcher:
         """Work until told to stop, or in a drain until nothing is left."""
         # Whoever claims must hear already that somebody cancels.
         self._heed(self._senses.wait(0.0, for_ends=False))
+        has_sent = False
         while not self._is_over():
-            arrived = self._arrive()
+            arrived = None if has_sent and len(self._under_way) < TURNS else self._arrive()
             if arrived and self._arriving <= FEW:
                 self._open(*arrived)
                 arrived = None
             self._collect()
-            claim = self._next_claim()
-            if claim or (self._uncommitted and self._is_time_to_commit()) or self._is_time_for_notes():
-                self._send(claim)
+            has_sent = self._send()
             if arrived:
                 self._open(*arrived)
-            if self._under_way is None and not self._is_over():
+            if self._under_way:
+                self._heed(self._senses.wait(0.0, for_ends=False))
+            elif not self._is_over():
                 self._wait()
             self._look_at_the_clock()
         for closable in (self._link, self._aside, self._senses):
@@ -161,7 +170,13 @@ class Fetcher:
             return not (in_hand or self._uncommitted or self._refused or self._under_way)
         return False
 
-    def _send(self, claim: Claim | None) -> None:
+    def _send(self) -> bool:
+        """Send the next turn, if there is one; what has ended may wait for the answers that are on their way."""
+        if self._recall_s <= mono_s() or (self._under_way and not self._link.is_connected):
+            return False
+        claim = self._next_claim()
+        if not claim and (self._under_way or not (self._is_time_to_commit() or self._is_time_for_notes())):
+            return False
         parts = self._feeds.parted(self._uncommitted)
         self._uncommitted = []
         # Before what ends, so that nothing is noted of what has.
@@ -170,23 +185,25 @@ class Fetcher:
         calls: list[Call[Any]] = list(commits)
         if claim:
             calls.append(claim.feed.claim(claim.limit, claim.alone))
-        self._under_way = Turn(parts, commits, claim)
-        # Whoever waits for the answer will miss it, and ask again.
+            self._alone = claim.alone
+        self._under_way.append(Turn(parts, commits, claim))
+        # Whoever waits for the answers will miss them, and ask again before anything else is sent.
         with suppress(Unavailable):
             self._link.send(calls)
+        return True
 
     def _arrive(self) -> tuple[Feed, Claimed] | None:
-        """The answers to what is under way; what its claim brought is yet to be opened."""
-        turn, self._under_way = self._under_way, None
-        if turn is None:
+        """The answers to the oldest turn; what its claim brought is yet to be opened."""
+        if not self._under_way:
             return None
-        claim = turn.claim
+        turn = self._under_way.popleft()
         try:
             answers = available(self._link.receive())
         except Unavailable as error:
             warn("server.away", error=error)
+            turn = turn.and_then(self._under_way)
+            self._under_way.clear()
             answers = self._insist(turn.commits)
-            claim = None
         for feed, part in turn.parts:
             feed.let_go(part)
         if self._settings.drain and turn.parts:
@@ -194,7 +211,7 @@ class Fetcher:
             self._feeds.wake()
         self._note_lost(answers[: len(turn.commits)])
         self._relay(turn.parts)
-        return self._note(claim, answers[-1]) if claim else None
+        return self._note(turn.claim, answers[-1]) if turn.claim else None
 
     def _collect(self) -> None:
         """Take note of what has ended."""
@@ -224,6 +241,8 @@ class Fetcher:
 
     def _is_time_to_commit(self) -> bool:
         """While there is enough to run, ends wait for others, so that fewer calls carry them."""
+        if not self._uncommitted:
+            return False
         return not self._executor.waiting or self._is_stopping or self._commit_s <= mono_s()
 
     def _is_time_for_notes(self) -> bool:
@@ -232,7 +251,8 @@ class Fetcher:
     def _notes(self) -> list[Call[Any]]:
         self._note_s = mono_s() + NOTE_S
         said = self._source.said
-        works = [said.popleft() for _ in range(len(said))]
+        leaving = {work.entry for turn in self._under_way for _, part in turn.parts for work, _ in part}
+        works = [work for work in (said.popleft() for _ in range(len(said))) if work.entry not in leaving]
         return [call for feed in self._feeds for call in feed.notes(w for w in works if w.feed == feed.index)]
 
     # -- claiming ---------------------------------------------------------------------------------
@@ -240,24 +260,25 @@ class Fetcher:
     def _next_claim(self) -> Claim | None:
         if self._is_stopping:
             return None
-        if self._alone:
-            if self.in_hand:
-                return None
-            self._alone = False
+        claims = [turn.claim for turn in self._under_way if turn.claim]
+        coming = sum(claim.limit for claim in claims)
+        in_hand = self.in_hand + coming
+        if self._alone and in_hand:
+            return None
         suspicious = self._feeds.suspicious()
         if suspicious is not None:
             now = mono_s()
-            if not self.in_hand:
+            if not in_hand:
                 return Claim(suspicious, 1, alone=True)
             if self._drain_from_s + DRAIN_S + DRAIN_PAUSE_S < now:
                 self._drain_from_s = now
             if now < self._drain_from_s + DRAIN_S:
                 return None
         ahead = self._pace.ahead
-        room = min(self._executor.room(ahead) - self._arriving, HALF)
-        if room < max(1, ahead // 2):
+        room = min(self._executor.room(ahead) - self._arriving - coming, SHARE)
+        if room < max(1, min(ahead // 2, SHARE)):
             return None
-        feed = self._feeds.hungry()
+        feed = self._feeds.hungry(besides=[claim.feed for claim in claims if not claim.feed.has_plenty])
         return None if feed is None else Claim(feed, room)
 
     def _note(self, claim: Claim, claimed: Claimed | HoldfastError) -> tuple[Feed, Claimed] | None:
@@ -275,7 +296,7 @@ class Fetcher:
             if claimed.next_due >= 0:
                 feed.due_s = mono_s() + max(claimed.next_due - claimed.now, 0) / 1000
             return None
-        self._alone = claim.alone
+        feed.has_plenty = len(claimed.ids) == claim.limit
         self._arriving = len(claimed.ids)
         return feed, claimed
 
@@ -375,7 +396,7 @@ class Fetcher:
     def _wait(self) -> None:
         """Until something happens, or should be looked at."""
         now = mono_s()
-        next_s = min(self._poll_s, self._stop_s, self._feeds.next_due_s)
+        next_s = min(self._poll_s, self._stop_s, self._recall_s, self._feeds.next_due_s)
         if self._executor.waiting:
             next_s = min(next_s, now + PATIENCE_S / 2)
         if self._refused:
@@ -422,7 +443,7 @@ class Fetcher:
 
     def _look_at_the_clock(self) -> None:
         now = mono_s()
-        if self._recall_s <= now and self._under_way is None:
+        if self._recall_s <= now and not self._under_way:
             # A claim whose connection broke may have arrived after all, behind the first recall.
             self._recall_s = float("inf")
             self._recall_all()

@@ -5,10 +5,10 @@ while a neighbour idles. Pure arithmetic; the time is told to it.
 from __future__ import annotations
 
 #: As many jobs as end within this time may wait here beside those that run.
-AHEAD_S = 0.010
+AHEAD_S = 0.020
 #: What waits longer than this is given back.
 PATIENCE_S = 0.100
-MOST = 2000
+MOST = 4000
 
 
 class Pace:

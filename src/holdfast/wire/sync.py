@@ -54,6 +54,11 @@ class Link:
             self._connection = self.address.open()
         return self._connection
 
+    @property
+    def is_connected(self) -> bool:
+        """Whether what was sent may still be answered."""
+        return self._connection is not None
+
     def close(self) -> None:
         """Hang up; whatever was not answered yet stays unanswered."""
         connection, self._connection = self._connection, None

@@ -26,6 +26,10 @@ def build(url: str | None = None, **options: Any) -> Holdfast:
     async def add_async(a: int, b: int) -> int:
         return a + b
 
+    @app.task(name="nothing")
+    def nothing() -> None:
+        pass
+
     @app.task(name="note")
     def note(name: str) -> None:
         say("ran", name)
