@@ -325,7 +325,7 @@ PHRASES = [
     ("tasks", "at most five times a second", 1 / fetcher.NOTE_S, 5),
     ("tasks", "deeper than 64 levels", codec.MAX_DEPTH, 64),
     ("tasks", "1 to 512 printable characters", task.MAX_NAME, 512),
-    ("workers", "end within about 10 ms", pace.AHEAD_S, 0.010),
+    ("workers", "end within about 20 ms", pace.AHEAD_S, 0.020),
     ("workers", "a tenth of a second", pace.PATIENCE_S, 0.100),
     ("workers", "They have one second to clean up", fetcher.UNWIND_S, 1),
     ("workers", "five seconds later is killed", supervisor.KILL_GRACE_S, 5),

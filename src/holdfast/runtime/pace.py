@@ -19,7 +19,7 @@ class Pace:
         >>> pace.begin(now_s=0.0)
         >>> pace.note(100, now_s=0.01)
         >>> pace.ahead
-        100
+        200
     """
 
     def __init__(self) -> None:
