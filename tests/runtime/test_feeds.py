@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
+from holdfast.clock import mono_s
 from holdfast.engine.keys import Partition
-from holdfast.engine.model import Entry
+from holdfast.engine.model import Claimed, Entry
 from holdfast.engine.store import MOST, Store
 from holdfast.runtime.executor import Executor
 from holdfast.runtime.feeds import Feeds
@@ -64,6 +65,50 @@ def test_a_bell_makes_its_partition_hungry_again_and_no_other() -> None:
     bell = next(bell for bell in feeds.bells if "low" in bell)
     assert feeds.rung(bell) is feeds[1]
     assert asked(feeds, 1) == ["test/low/0"]
+
+
+def claimed(count: int = 0, suspects: int = 0, next_due: int = -1) -> Claimed:
+    ids = [b"%d" % i for i in range(count)]
+    return Claimed("claimed", 1000, suspects=suspects, next_due=next_due, ids=ids)
+
+
+@pytest.mark.parametrize(("count", "hungry", "plenty"), [(0, False, False), (1, True, False), (5, True, True)])
+def test_who_has_nothing_is_not_asked_again_and_who_has_plenty_may_be_at_once(
+    count: int, hungry: bool, plenty: bool
+) -> None:
+    feed = feeds_of(q=1)[0]
+    feed.claim(5, alone=False)
+    feed.answered(claimed(count), 5)
+    assert (feed.is_hungry, feed.has_plenty) == (hungry, plenty)
+
+
+def test_a_claim_that_finds_nothing_says_nothing_of_what_came_behind_it() -> None:
+    feeds = feeds_of(q=1)
+    feed, bell = feeds[0], next(iter(feeds.bells))
+    feed.claim(5, alone=False)
+    feeds.rung(bell)
+    feed.answered(claimed(), 5)
+    assert feed.is_hungry
+    feed.claim(5, alone=False)
+    feed.answered(claimed(), 5)
+    assert not feed.is_hungry
+
+
+def test_the_answer_to_a_second_claim_counts_although_the_first_one_found_nothing() -> None:
+    feed = feeds_of(q=1)[0]
+    for _ in range(2):
+        feed.claim(5, alone=False)
+    feed.answered(claimed(), 5)
+    feed.answered(claimed(1, suspects=2), 5)
+    assert feed.is_hungry
+    assert feed.has_suspects
+
+
+def test_what_is_due_next_is_known_from_an_empty_answer() -> None:
+    feed = feeds_of(q=1)[0]
+    before = mono_s()
+    feed.answered(claimed(next_due=1250), 5)
+    assert before + 0.25 <= feed.due_s <= mono_s() + 0.25
 
 
 def test_a_queue_that_is_added_later_comes_last_and_is_hungry() -> None:

@@ -8,6 +8,7 @@ from collections import deque
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Any
 
+from holdfast.clock import mono_s
 from holdfast.engine.keys import Partition
 from holdfast.engine.model import Claimed, Ended, Note, Settlement
 from holdfast.engine.store import MOST, Store, pack_entries
@@ -27,6 +28,8 @@ class Feed:
         self.held: dict[bytes, Work] = {}
         #: Whether a claim may bring something; the first one finds out.
         self.is_hungry = True
+        #: Whether somebody has said, since it was asked last, that it may have something.
+        self.has_news = False
         #: Whether its last claim brought as many as were asked for; only then is it asked before it has answered.
         self.has_plenty = False
         #: Whether others wait that must each run alone.
@@ -35,6 +38,10 @@ class Feed:
         self.due_s = float("inf")
         self.has_outgoing = False
         self._number = 0
+
+    def wake(self) -> None:
+        """It may have something."""
+        self.is_hungry = self.has_news = True
 
     def take(self, works: Iterable[Work]) -> None:
         """These are in hand now."""
@@ -67,9 +74,23 @@ class Feed:
         for work, _ in ended:
             self.held.pop(work.entry, None)
 
-    def claim(self, limit: int, alone: bool = False) -> Call[Claimed]:
-        """The call that asks for more; for none, it passes the bell on."""
+    def claim(self, limit: int, alone: bool) -> Call[Claimed]:
+        """The call that asks for more."""
+        self.has_news = False
         return self.store.claim(self.token, limit, alone)
+
+    def answered(self, claimed: Claimed, limit: int) -> None:
+        """What the answer to a claim of so many says beside the entries."""
+        self.has_suspects = claimed.suspects > 0
+        self.has_plenty = len(claimed.ids) == limit
+        # The claim may have been there before whatever the news are about.
+        self.is_hungry = bool(claimed.ids) or self.has_news
+        if claimed.next_due >= 0:
+            self.due_s = mono_s() + max(claimed.next_due - claimed.now, 0) / 1000
+
+    def pass_on(self) -> Call[Claimed]:
+        """The call that rings for somebody else."""
+        return self.store.claim(self.token, 0)
 
     def recall(self) -> Call[Claimed]:
         """The call that asks what is in hand."""
@@ -151,7 +172,7 @@ class Feeds:
     def rung(self, channel: str) -> Feed:
         """Whose bell this is; there may be work again."""
         feed = self._by_bell[channel]
-        feed.is_hungry = True
+        feed.wake()
         return feed
 
     @property
@@ -186,14 +207,14 @@ class Feeds:
     def wake(self) -> None:
         """There may be work anywhere."""
         for feed in self._all:
-            feed.is_hungry = True
+            feed.wake()
 
     def wake_due(self, now_s: float) -> None:
         """There is work where something was scheduled for now."""
         for feed in self._all:
             if feed.due_s <= now_s:
                 feed.due_s = float("inf")
-                feed.is_hungry = True
+                feed.wake()
 
     def find(self, id: bytes) -> Work | None:
         """What is in hand under this id."""

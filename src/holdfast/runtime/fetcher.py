@@ -290,13 +290,11 @@ class Fetcher:
             return None
         if claimed.word == "gone":
             raise Gone
-        feed.has_suspects = claimed.suspects > 0
+        feed.answered(claimed, claim.limit)
         if not claimed.ids:
-            feed.is_hungry = False
-            if claimed.next_due >= 0:
-                feed.due_s = mono_s() + max(claimed.next_due - claimed.now, 0) / 1000
+            if feed.has_news:
+                self._answer(feed)
             return None
-        feed.has_plenty = len(claimed.ids) == claim.limit
         self._arriving = len(claimed.ids)
         return feed, claimed
 
@@ -389,7 +387,7 @@ class Fetcher:
                 marks=[held.marks[i] for i in unknown],
             ),
         )
-        feed.is_hungry = True
+        feed.wake()
 
     # -- waiting ----------------------------------------------------------------------------------
 
@@ -429,10 +427,11 @@ class Fetcher:
                     self._feeds.wake()
 
     def _answer(self, feed: Feed) -> None:
-        """Somebody rang: come, or pass it on."""
-        if self._next_claim() is None:
+        """Somebody rang: come, or pass it on; where a claim is under way, its answer decides."""
+        is_asked = any(turn.claim and turn.claim.feed is feed for turn in self._under_way)
+        if not is_asked and self._next_claim() is None:
             with suppress(Unavailable):
-                self._aside.run(feed.claim(0))
+                self._aside.run(feed.pass_on())
 
     def _cancel(self, id: str) -> None:
         """Somebody wants this job to stop."""
