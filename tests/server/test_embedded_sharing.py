@@ -328,11 +328,13 @@ def test_nobody_heals_what_he_has_left(data: Path) -> None:
 
 
 def test_a_stop_waits_for_whoever_is_starting_it_but_not_for_ever(data: Path) -> None:
-    embedded = Embedded.join(data, patience_s=0.1)
+    embedded = Embedded.join(data)
+    hasty = Embedded.join(data, patience_s=1.0)
     turn = take(data / "lock")
     assert turn is not None
     with turn, pytest.raises(EmbeddedError, match=r"does not answer|does not get on"):
-        embedded.stop()
+        hasty.stop()
     embedded.stop()
     assert Embedded.find(data) is None
-    embedded.leave()
+    for each in (hasty, embedded):
+        each.leave()
