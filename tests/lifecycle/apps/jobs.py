@@ -75,6 +75,7 @@ def build(url: str | None = None, **options: Any) -> Holdfast:
             wait(gate)
         except (Cancelled, TimeLimit):
             # Nobody interrupts it a second time.
+            say("defies", name)
             wait(gate)
         say("ended", name)
 
