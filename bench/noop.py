@@ -49,7 +49,7 @@ def one_round() -> list[list[float]]:
 
 def figures(rounds: int) -> list[Figure]:
     """Throughput of one worker process with five threads."""
-    # Which memory a process got, and on which side of the processor it lives, stays with it for all its life.
+    # Pairs of server and worker that lived through all rounds differed by up to a quarter, whatever was measured.
     least, limit, fsync, each_second, none = (
         [value for part in column for value in part]
         for column in zip(*(one_round() for _ in range(rounds)), strict=True)

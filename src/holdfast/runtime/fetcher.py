@@ -97,7 +97,7 @@ class Fetcher:
         settings: WorkerSettings, slots: Slots, control: int, async_share: float,
     ) -> None:  # fmt: skip
         self._link = Link(address)
-        #: For what must not wait for the turn that is under way.
+        #: For what must not wait for the turns that are under way.
         self._aside = Link(address)
         self._senses = Senses(address, control)
         self._feeds = Feeds(token)
@@ -172,6 +172,7 @@ class Fetcher:
 
     def _send(self) -> bool:
         """Send the next turn, if there is one; what has ended may wait for the answers that are on their way."""
+        # What became of the turns before is asked first.
         if self._recall_s <= mono_s() or (self._under_way and not self._link.is_connected):
             return False
         claim = self._next_claim()
@@ -241,9 +242,8 @@ class Fetcher:
 
     def _is_time_to_commit(self) -> bool:
         """While there is enough to run, ends wait for others, so that fewer calls carry them."""
-        if not self._uncommitted:
-            return False
-        return not self._executor.waiting or self._is_stopping or self._commit_s <= mono_s()
+        is_time = not self._executor.waiting or self._is_stopping or self._commit_s <= mono_s()
+        return is_time and bool(self._uncommitted)
 
     def _is_time_for_notes(self) -> bool:
         return bool(self._source.said) and self._note_s <= mono_s()
@@ -257,10 +257,14 @@ class Fetcher:
 
     # -- claiming ---------------------------------------------------------------------------------
 
+    def _claims(self) -> list[Claim]:
+        """Those that are under way."""
+        return [turn.claim for turn in self._under_way if turn.claim]
+
     def _next_claim(self) -> Claim | None:
         if self._is_stopping:
             return None
-        claims = [turn.claim for turn in self._under_way if turn.claim]
+        claims = self._claims()
         coming = sum(claim.limit for claim in claims)
         in_hand = self.in_hand + coming
         if self._alone and in_hand:
@@ -428,7 +432,7 @@ class Fetcher:
 
     def _answer(self, feed: Feed) -> None:
         """Somebody rang: come, or pass it on; where a claim is under way, its answer decides."""
-        is_asked = any(turn.claim and turn.claim.feed is feed for turn in self._under_way)
+        is_asked = any(claim.feed is feed for claim in self._claims())
         if not is_asked and self._next_claim() is None:
             with suppress(Unavailable):
                 self._aside.run(feed.pass_on())
